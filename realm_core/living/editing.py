@@ -106,6 +106,29 @@ def _refuse_equal(view: CorpusView, documents: Sequence[LivingDocument], dying: 
         raise DocumentRefused(first, reasons[first], {one: reasons[one] for one in others})
 
 
+@dataclass(frozen=True)
+class Effect:
+    """Ids of blocks: those that an edit would take out of the corpus, and those that it would bring in."""
+
+    gone: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+def effect(view: CorpusView, changes: Changes) -> Effect:
+    """What an edit would do to the blocks of a state, without embedding or writing; raises as `edit` does."""
+    plan = plan_of(view, changes)
+    dying, rescued = _rescued(view, plan.dying)
+    documents = [*rescued, *plan.documents]
+    titles = {view.article(row).title for row in dying}
+    others = [view.document(row) for row in view.titled(titles) if row not in dying]
+    packed = zip([*documents, *others], _packed([*documents, *others]), strict=True)
+    ids = [_ids(document, spans) for document, spans in packed]
+    stay = {one for own in ids for one in own}
+    gone = [block.block_id for row in sorted(dying) for block in view.blocks_of_article(row)]
+    new = dict.fromkeys(one for own in ids[: len(documents)] for one in own if view.row_of(one) is None)
+    return Effect(tuple(one for one in dict.fromkeys(gone) if one not in stay), tuple(new))
+
+
 def without(
     store: Store, view: CorpusView, dying: frozenset[int], documents: Sequence[LivingDocument], embed: Embed
 ) -> CorpusState:

@@ -367,8 +367,9 @@ def test_documents(visitor_of_a_corpus: Visitor, staff: Person) -> None:
     assert "Turku" in {block["title"] for block in asked.payload["evidence"]}
     visitor.also(f"{pages}document/?{address}")
     visitor.open(f"{pages}document/change/?{address}")
-    visitor.press("Change it", 422, text="")
-    visitor.press("Change it", text="Turku is a city. Its castle was founded in 1281.")  # what it touched
+    visitor.press("See what it changes", 422, text="")
+    visitor.press("See what it changes", text="Turku is a city. Its castle was founded in 1281.")  # what it touches
+    visitor.press("Change it")  # what it touched
     visitor.look(f"{pages}document/remove/?{address}")
     visitor.press("Remove it", note=False)
     visitor.also(f"{pages}document/?{address}", f"{pages}?show=removed")

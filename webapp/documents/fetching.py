@@ -20,7 +20,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from realm_core.files import disk_errors
-from webapp.documents.reading import Address, DocumentInput, File, Unreadable
+from webapp.documents.reading import Address, DocumentInput, File, Staged, Unreadable
 from webapp.jobs.queue import producer
 from webapp.models import Fetch, FetchState, Queue
 from webapp.serving.engine import EngineUnavailable
@@ -35,21 +35,53 @@ _LOOK_EVERY_S: Final = 0.05
 
 
 def fetched(given: Sequence[DocumentInput]) -> list[DocumentInput]:
-    """The inputs, with the content in place of each address. Unreadable if one cannot be fetched."""
+    """The inputs, with the content in place of each address and of what was staged.
+
+    Unreadable if one cannot be fetched, or is held no more.
+    """
     fetches = [Fetch.objects.create(url=one.source.url) if isinstance(one.source, Address) else None for one in given]
     try:
         for fetch in fetches:
             if fetch is not None:
                 _send(fetch.pk)
         until = time.monotonic() + WAIT_S
-        return [
-            one if fetch is None else _with_content(one, fetch, until)
-            for one, fetch in zip(given, fetches, strict=True)
-        ]
+        return [_with_content(one, fetch, until) for one, fetch in zip(given, fetches, strict=True)]
     finally:
         for fetch in fetches:
             if fetch is not None:
                 _forget(fetch.pk)
+
+
+def staged(given: DocumentInput) -> DocumentInput:
+    """The input with what an upload or an address gives held for an hour, so that an edit can be made of it later.
+
+    A text is as it was. Unreadable if the address cannot be fetched.
+    """
+    source = given.source
+    if isinstance(source, Address):
+        fetch = Fetch.objects.create(url=source.url)
+        try:
+            _send(fetch.pk)
+            _wait(fetch, time.monotonic() + WAIT_S)
+        except Exception:
+            _forget(fetch.pk)
+            raise
+    elif isinstance(source, File):
+        about = {"url": source.name, "content_type": source.declared_type or ""}
+        fetch = Fetch.objects.create(state=FetchState.FETCHED, **about)
+        path = fetched_dir() / str(fetch.pk)
+        with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(source.content)
+    else:
+        return given
+    return replace(given, source=Staged(fetch.pk))
+
+
+def forget_staged(given: DocumentInput) -> None:
+    """Hold what was staged no longer."""
+    if isinstance(given.source, Staged):
+        _forget(given.source.fetch_id)
 
 
 def _send(fetch_id: uuid.UUID) -> None:
@@ -60,7 +92,27 @@ def _send(fetch_id: uuid.UUID) -> None:
         raise EngineUnavailable("No worker can be reached to fetch the address; try again later.") from None
 
 
-def _with_content(given: DocumentInput, fetch: Fetch, until: float) -> DocumentInput:
+def _with_content(given: DocumentInput, fetch: Fetch | None, until: float) -> DocumentInput:
+    """The input with its content. fetch: that of its address; None: it has none."""
+    if fetch is not None:
+        _wait(fetch, until)
+    elif isinstance(given.source, Staged):
+        fetch = Fetch.objects.filter(pk=given.source.fetch_id, state=FetchState.FETCHED).first()
+        if fetch is None:
+            raise Unreadable("What was looked at is not held any more, after an hour; give it again.")
+    else:
+        return given
+    path = fetched_dir() / str(fetch.pk)
+    with disk_errors(path):
+        content = path.read_bytes()
+    # A staged upload has its file name in the place of an address.
+    name = name_of(fetch.final_url) if fetch.final_url else fetch.url
+    source = File(content, name, fetch.content_type or None)
+    return replace(given, source=source, url=given.url or fetch.final_url or given.url)
+
+
+def _wait(fetch: Fetch, until: float) -> None:
+    """Until a worker has fetched it; Unreadable, EngineUnavailable."""
     fetch.refresh_from_db()
     while fetch.state == FetchState.WAITING:
         if time.monotonic() > until:
@@ -69,11 +121,6 @@ def _with_content(given: DocumentInput, fetch: Fetch, until: float) -> DocumentI
         fetch.refresh_from_db()
     if fetch.state == FetchState.FAILED:
         raise Unreadable(f"{fetch.url} cannot be fetched: {fetch.reason}")
-    path = fetched_dir() / str(fetch.pk)
-    with disk_errors(path):
-        content = path.read_bytes()
-    source = File(content, name_of(fetch.final_url), fetch.content_type or None)
-    return replace(given, source=source, url=given.url or fetch.final_url)
 
 
 def name_of(url: str) -> str:
@@ -88,6 +135,6 @@ def _forget(fetch_id: uuid.UUID) -> None:
 
 
 def clear_away() -> None:
-    """Remove what edits that died have left."""
+    """Remove what edits that died have left, and what was staged for a change that nobody made."""
     for fetch_id in Fetch.objects.filter(created_at__lt=timezone.now() - KEPT).values_list("pk", flat=True):
         _forget(fetch_id)

@@ -20,6 +20,8 @@ from webapp.documents.reading import (
     Address,
     DocumentInput,
     File,
+    Source,
+    Staged,
     Text,
 )
 from webapp.documents.viewing import Shown
@@ -76,7 +78,7 @@ class DocumentForm(forms.Form, metaclass=_AbstractForm):
 
     @property
     @abstractmethod
-    def sources(self) -> list[Text | File | Address]:
+    def sources(self) -> list[Source]:
         """The sources in a valid form, mostly one; each subclass has its own."""
 
     @property
@@ -130,7 +132,7 @@ class TextForm(DocumentForm):
         self.fields["title"].help_text = ""
 
     @property
-    def sources(self) -> list[Text | File | Address]:
+    def sources(self) -> list[Source]:
         """The pasted text."""
         return [Text(self.cleaned_data["text"])]
 
@@ -147,7 +149,7 @@ class FileForm(DocumentForm):
     )
 
     @property
-    def sources(self) -> list[Text | File | Address]:
+    def sources(self) -> list[Source]:
         """The uploaded file."""
         return [_file(self.cleaned_data["file"])]
 
@@ -175,7 +177,7 @@ class FilesForm(FileForm):
         return known
 
     @property
-    def sources(self) -> list[Text | File | Address]:
+    def sources(self) -> list[Source]:
         """The uploaded files."""
         return [_file(file) for file in self.cleaned_data["file"]]
 
@@ -195,9 +197,20 @@ class AddressForm(DocumentForm):
     )
 
     @property
-    def sources(self) -> list[Text | File | Address]:
+    def sources(self) -> list[Source]:
         """The address."""
         return [Address(self.cleaned_data["address"])]
+
+
+class StagedForm(DocumentForm):
+    """What was looked at before it is changed; hidden on its page."""
+
+    staged = forms.UUIDField()
+
+    @property
+    def sources(self) -> list[Source]:
+        """What is held."""
+        return [Staged(self.cleaned_data["staged"])]
 
 
 # By `from` in the page's address: the name of the tab, and its form.

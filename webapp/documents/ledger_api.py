@@ -13,7 +13,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from webapp.documents import examples, ledger, touched, viewing
+from webapp.documents import examples, ledger, previewing, touched, viewing
 from webapp.documents.touched import Outcome, Summary, TouchedAnswer
 from webapp.documents.viewing import DocumentMissing
 from webapp.models import ChangeKind, CorpusChange, Document, EvidenceBlock
@@ -130,9 +130,10 @@ class TouchedView(OperatorView):
     def get(self, request: Request, document_id: str) -> Response:
         only_parameters(request, ("cursor", "page_size"))
         try:
-            ids = [block.block_id for block in viewing.show(document_id).blocks]
+            viewing.show(document_id)
         except DocumentMissing:
             raise Http404 from None
+        ids = previewing.of_removal([document_id])
         return _page(request, touched.reading(ids), ids, touched.summary(ids))
 
 

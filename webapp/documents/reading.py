@@ -69,6 +69,16 @@ class Address:
 
 
 @dataclass(frozen=True)
+class Staged:
+    """A file, or what an address led to, that is held for a change which is being looked at (`fetching.staged`)."""
+
+    fetch_id: uuid.UUID
+
+
+Source = Text | File | Address | Staged
+
+
+@dataclass(frozen=True)
 class DocumentInput:
     """A document to be added, or to replace another.
 
@@ -79,7 +89,7 @@ class DocumentInput:
     collection the corpus's own, which is called as the corpus is; for the rest there is none.
     """
 
-    source: Text | File | Address
+    source: Source
     document_id: str = ""
     title: str = ""
     url: str | None = None
@@ -182,7 +192,7 @@ def _read(given: DocumentInput, corpus: CorpusSnapshot, *, only_one: bool) -> li
     from realm_core.living.documents import DocumentRefused
 
     source = given.source
-    assert not isinstance(source, Address)
+    assert not isinstance(source, Address | Staged)
     file_name = source.name if isinstance(source, File) else ""
     if isinstance(source, Text):
         source = File(source.text.encode(errors="replace"), one_line(given.title), "text/plain; charset=utf-8")

@@ -133,13 +133,7 @@ def _put(
     given: Sequence[DocumentInput], *, by: User | None, kept: Kept | None, changed_id: str | None = None
 ) -> Edited:
     began = time.perf_counter()
-    checked(given)
-    own = None if changed_id is None else _present(changed_id)  # before anything is fetched or read
-    corpus = active().index.corpus
-    fetched = fetching.fetched(given)
-    if own is not None:
-        fetched = [replace(fetched[0].with_own(own), document_id=own.id)]
-    taken = read(fetched, corpus, only_one=changed_id is not None)
+    taken = read_inputs(given, changed_id)
     ids = [one.document.id for one in taken]
 
     def look(view: CorpusView) -> None:
@@ -155,6 +149,20 @@ def _put(
         return _edit(_Edit(tuple(taken), (), look, by, kept), {"read": read_ms})
     finally:  # nothing names those of an edit that was refused, or that changed nothing
         originals.discard(one.original for one in taken)
+
+
+def read_inputs(given: Sequence[DocumentInput], changed_id: str | None = None) -> list[Taken]:
+    """The documents that an edit would write. changed_id: of the one whose place the only one takes.
+
+    Raises InvalidRequest, Unreadable, DocumentMissing.
+    """
+    checked(given)
+    own = None if changed_id is None else _present(changed_id)  # before anything is fetched or read
+    corpus = active().index.corpus
+    fetched = fetching.fetched(given)
+    if own is not None:
+        fetched = [replace(fetched[0].with_own(own), document_id=own.id)]
+    return read(fetched, corpus, only_one=changed_id is not None)
 
 
 def _present(document_id: str) -> LivingDocument:

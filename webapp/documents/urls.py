@@ -4,7 +4,17 @@ from django.urls import path
 
 from webapp.access.roles import Action
 from webapp.bodies import takes
-from webapp.documents import api, ledger_api, ledger_views, original_api, original_views, purge_api, purge_views, views
+from webapp.documents import (
+    api,
+    change_views,
+    ledger_api,
+    ledger_views,
+    original_api,
+    original_views,
+    purge_api,
+    purge_views,
+    views,
+)
 
 _uploads = takes(api.BODY_BYTES, Action.OPERATE)
 
@@ -14,7 +24,7 @@ console = [
     path("documents/bring/", views.bring_documents, name="manage-documents-bring"),
     path("documents/fold/", views.fold_documents, name="manage-documents-fold"),
     path("documents/document/", views.document_page, name="manage-document"),
-    path("documents/document/change/", views.change_document, name="manage-document-change"),
+    path("documents/document/change/", change_views.change_document, name="manage-document-change"),
     path("documents/document/remove/", views.remove_document, name="manage-document-remove"),
     path("documents/document/purge/", purge_views.purge_document, name="manage-document-purge"),
     path("documents/purges/<uuid:pk>/", purge_views.purge_page, name="manage-purge"),

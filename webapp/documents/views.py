@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import partial, wraps
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from django.contrib import messages
-from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
@@ -19,8 +18,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from realm_core.errors import RealmError
 from webapp.access.roles import Action
 from webapp.bodies import takes
-from webapp.documents import bringing, folding, ledger, service, sweeping, touched, viewing
-from webapp.documents.forms import ADDING, CHANGING, LICENCES, DocumentForm, FileForm, initial
+from webapp.documents import bringing, folding, ledger, previewing, service, sweeping, touched, viewing
+from webapp.documents.forms import ADDING, LICENCES, DocumentForm, FileForm
 from webapp.documents.reading import Unreadable
 from webapp.documents.service import Edited
 from webapp.documents.viewing import DocumentMissing, Shown
@@ -40,8 +39,8 @@ _SHOWS: Final = {
     DocumentStatus.REMOVED.value: "Removed",
     DocumentStatus.PURGED.value: "Purged",
 }
-_REFUSALS: Final = (RealmError, InvalidRequest, StateConflict, EngineUnavailable)
-_FILE: Final = cast(FileField, FileForm.base_fields["file"])
+REFUSALS: Final = (RealmError, InvalidRequest, StateConflict, EngineUnavailable)
+FILE: Final = cast(FileField, FileForm.base_fields["file"])
 
 
 def with_corpus(view: View) -> View:
@@ -97,7 +96,7 @@ def bring_documents(request: HttpRequest) -> HttpResponse:
     """Bring over what was edited above the index that answered before."""
     try:
         brought = bringing.bring(by=staff_member(request))
-    except _REFUSALS as error:
+    except REFUSALS as error:
         messages.error(request, str(error))
     else:
         number = len(brought)
@@ -113,7 +112,7 @@ def fold_documents(request: HttpRequest) -> HttpResponse:
     """Start the job that folds what was edited into a new index."""
     try:
         job = folding.start(by=staff_member(request))
-    except _REFUSALS as error:
+    except REFUSALS as error:
         messages.error(request, str(error))
         return redirect("manage-documents")
     return redirect("manage-job", job.pk)
@@ -125,7 +124,7 @@ def fold_documents(request: HttpRequest) -> HttpResponse:
 @with_corpus
 def document_page(request: HttpRequest) -> HttpResponse:
     """One document: its text, its blocks, its history, and the stored answers that read it."""
-    shown = _shown(request)
+    shown = shown_document(request)
     whole = request.GET.get("text") == "all"
     row = shown.listed.row
     changes = row.changes.select_related("by", "document") if row else CorpusChange.objects.none()
@@ -142,33 +141,24 @@ def document_page(request: HttpRequest) -> HttpResponse:
     return render(request, "manage/document.html", context)
 
 
-@takes(_FILE.body_bytes, Action.OPERATE)
+@takes(FILE.body_bytes, Action.OPERATE)
 @staff_only
 @never_cache
 @require_http_methods(["GET", "POST"])
 def add_document(request: HttpRequest) -> HttpResponse:
     """Add documents: pasted, uploaded or from an address; `collection` is the one that the form proposes."""
-    by = staff_member(request)
-    proposed = {"collection": request.GET.get("collection", "")}
-    return _edit(request, ADDING, proposed, lambda form: service.add(form.given(), by=by), {})
-
-
-@takes(_FILE.body_bytes, Action.OPERATE)
-@staff_only
-@never_cache
-@require_http_methods(["GET", "POST"])
-@with_corpus
-def change_document(request: HttpRequest) -> HttpResponse:
-    """Replace a document; the form shows the present text beside it."""
-    shown, by = _shown(request), staff_member(request)
-    document_id = shown.listed.document_id
-    context = {"shown": shown, "summary": touched.summary([block.block_id for block in shown.blocks])}
-
-    def change(form: DocumentForm) -> Edited:
-        (given,) = form.given(document_id)
-        return service.change(document_id, given, by=by)
-
-    return _edit(request, CHANGING, initial(shown), change, context)
+    kind = way_in(request, ADDING)[1]
+    if request.method != "POST":
+        return form_page(request, ADDING, kind(initial={"collection": request.GET.get("collection", "")}))
+    form = kind(request.POST, request.FILES)
+    if not form.is_valid():
+        return form_page(request, ADDING, form, status=422)
+    try:
+        edited = service.add(form.given(), by=staff_member(request))
+    except REFUSALS as error:
+        return form_page(request, ADDING, form, refused=error)
+    say_edited(request, edited)
+    return after_edit(edited)
 
 
 @staff_only
@@ -177,7 +167,7 @@ def change_document(request: HttpRequest) -> HttpResponse:
 @with_corpus
 def remove_document(request: HttpRequest) -> HttpResponse:
     """Remove a document; first the page shows what that affects."""
-    shown = _shown(request)
+    shown = shown_document(request)
     if shown.listed.status in GONE:
         messages.info(request, "It is removed already.")
         return redirect(document_address(shown.listed.document_id))
@@ -185,13 +175,13 @@ def remove_document(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         try:
             edited = service.remove([shown.listed.document_id], by=staff_member(request))
-        except _REFUSALS as error:
+        except REFUSALS as error:
             messages.error(request, str(error))
             status = _status_of(error)
         else:
             messages.success(request, f"“{shown.listed.title}” is removed. No answer reads it from now on.")
-            return _after(edited)
-    ids = [block.block_id for block in shown.blocks]
+            return after_edit(edited)
+    ids = previewing.of_removal([shown.listed.document_id])
     page = Paginator(touched.reading(ids), _TOUCHED_SIZE).get_page(request.GET.get("page"))
     context = {
         "shown": shown,
@@ -207,43 +197,45 @@ def document_address(document_id: str) -> str:
     return f"{reverse('manage-document')}?{urlencode({'id': document_id})}"
 
 
-def _shown(request: HttpRequest) -> Shown:
+def shown_document(request: HttpRequest) -> Shown:
+    """The document that the address names; DocumentMissing."""
     return viewing.show(request.GET.get("id", ""))
 
 
-def _edit(
-    request: HttpRequest,
-    forms: dict[str, tuple[str, type[DocumentForm]]],
-    known: dict[str, Any],
-    edit: Callable[[DocumentForm], Edited],
-    context: dict[str, Any],
-) -> HttpResponse:
-    """The form of the chosen source; if a valid one was posted, the edit is made.
+Forms = Mapping[str, tuple[str, type[DocumentForm]]]
 
-    known: the form's initial values.
-    """
+
+def way_in(request: HttpRequest, forms: Forms) -> tuple[str, type[DocumentForm]]:
+    """Where the document comes from, by its name in the address, and the form for that."""
     way = request.GET.get("from", "")
     way = way if way in forms else "text"
-    kind, status = forms[way][1], 200
-    form = kind(request.POST, request.FILES) if request.method == "POST" else kind(initial=known)
-    if request.method == "POST":
-        status = 422
-        if form.is_valid():
-            try:
-                edited = edit(form)
-            except _REFUSALS as error:
-                form.add_error(None, ValidationError([*error.reasons] if isinstance(error, Unreadable) else str(error)))
-                status = _status_of(error)
-            else:
-                _say(request, edited)
-                return _after(edited)
-    ways = [(name, label) for name, (label, _) in forms.items()]
-    collections = Collection.objects.values_list("name", flat=True)
-    context |= {"form": form, "way": way, "ways": ways, "licences": LICENCES, "collections": collections}
-    return render(request, "manage/document_form.html", context, status=status)
+    return way, forms[way][1]
 
 
-def _say(request: HttpRequest, edited: Edited) -> None:
+def form_page(
+    request: HttpRequest,
+    forms: Forms,
+    form: DocumentForm,
+    *,
+    shown: Shown | None = None,
+    refused: Exception | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    """The form of the chosen source. shown: the document that is to be changed. refused: why the edit was not made."""
+    reasons = refused.reasons if isinstance(refused, Unreadable) else (str(refused),) if refused else ()
+    context = {
+        "form": form,
+        "shown": shown,
+        "reasons": reasons,
+        "way": way_in(request, forms)[0],
+        "ways": [(name, label) for name, (label, _) in forms.items()],
+        "licences": LICENCES,
+        "collections": Collection.objects.values_list("name", flat=True),
+    }
+    return render(request, "manage/document_form.html", context, status=_status_of(refused) if refused else status)
+
+
+def say_edited(request: HttpRequest, edited: Edited) -> None:
     """Report the result of an edit."""
     if not edited.changes:
         messages.info(request, "The corpus had it already, word for word: nothing has changed.")
@@ -261,7 +253,7 @@ def _blocks(count: int) -> str:
     return f"{count:,} block{'' if count == 1 else 's'}"
 
 
-def _after(edited: Edited) -> HttpResponse:
+def after_edit(edited: Edited) -> HttpResponse:
     """The page after an edit: its effects, its document, or the list."""
     gone = [change for change in edited.changes if change.blocks_gone]
     if len(gone) == 1:

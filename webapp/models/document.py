@@ -148,7 +148,10 @@ class FetchState(models.TextChoices):
 
 
 class Fetch(models.Model):
-    """An address that a worker fetches for an edit. Its content is in a file until the edit has read it."""
+    """An address that a worker fetches for an edit. Its content is in a file until the edit has read it.
+
+    Also a file that was uploaded for a change which is being looked at; `url` is its name then.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     url = models.TextField()

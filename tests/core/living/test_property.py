@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from realm_core.corpus.records import block_id
 from realm_core.errors import RealmError
 from realm_core.living.documents import Changes, DocumentRefused, Filter, LivingDocument
-from realm_core.living.editing import edit
+from realm_core.living.editing import edit, effect
 from realm_core.living.folding import fold, rebase
 from realm_core.living.index import LivingIndex
 from realm_core.living.purging import purge
@@ -95,6 +95,12 @@ def expected(known: dict[str, LivingDocument], changes: Changes) -> dict[str, Li
     return after
 
 
+def live_ids(store: Store, state: CorpusState) -> set[str]:
+    """Ids of the blocks that are searched."""
+    view = store.view(state)
+    return {view.block(int(row)).block_id for row in view.live_rows.nonzero()[0]}
+
+
 class World:
     """A living corpus, and what its documents must be."""
 
@@ -113,12 +119,16 @@ class World:
         layers = self.store.view(self.state).layers
         vectors_known = {block_id for layer in layers for block_id in layer.block_ids(range(len(layer)))}
         self.embed.seen.clear()
+        before = live_ids(self.store, self.state)
         try:
+            foreseen = effect(self.store.view(self.state), changes)
             state = edit(self.store, self.state, changes, self.embed)
         except DocumentRefused:
             assert after is None
             return
         assert after is not None
+        now = live_ids(self.store, state)
+        assert (set(foreseen.gone), set(foreseen.new)) == (before - now, now - before)
         embedded = [block_id(title, text) for title, text in self.embed.seen]
         assert vectors_known.isdisjoint(embedded) and len(set(embedded)) == len(embedded)
         if after == self.known:

@@ -14,13 +14,15 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from realm_core.errors import RealmError
 from tests.web.conftest import Person
 from tests.web.pages import stored
+from tests.web.pages.pages import Page
 from tests.web.pages.stored import ODYSSEY
 from webapp.documents import service, viewing, views
 from webapp.documents.forms import FilesForm
 from webapp.documents.reading import Address, DocumentInput, File, Text
 from webapp.documents.service import EditConflict, Edited
-from webapp.models import AskedAnswer, CorpusChange, Deployment, Document, GoneBlock
+from webapp.models import AskedAnswer, CorpusChange, Deployment, Document, Fetch, GoneBlock
 from webapp.serving.engine import EngineUnavailable
+from webapp.storage.places import fetched_dir
 
 pytestmark = pytest.mark.django_db
 
@@ -38,6 +40,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[DocumentInput]:
     return seen
 
 
+SURE = {"step": "change"}  # the second step of a change
 FILM = {"title": ODYSSEY[0].title, "text": ODYSSEY[0].text, "licence": "CC BY-SA 4.0", "attribution": "Ada"}
 
 
@@ -211,7 +214,12 @@ def test_a_removal_says_first_what_it_touches_and_then_in_the_ledger(answering: 
     assert staff.client.get(f"/manage/documents/document/remove/{query}").status_code == 302
 
 
-def test_a_change_touches_only_the_passages_that_it_takes(answering: Deployment, staff: Person) -> None:
+def _hidden(html: str) -> dict[str, str]:
+    """What a form of hidden fields sends."""
+    return {one["name"]: one.get("value", "") for one, _ in Page(html).all("input") if one.get("type") == "hidden"}
+
+
+def test_a_change_shows_first_what_it_touches(answering: Deployment, staff: Person) -> None:
     sentences = [f"Sentence {number} says that Ada wrote it in the year {1800 + number}." for number in range(40)]
     staff.client.post("/manage/documents/add/", {**FILM, "text": " ".join(sentences)})
     document_id = Document.objects.get().document_id
@@ -219,19 +227,56 @@ def test_a_change_touches_only_the_passages_that_it_takes(answering: Deployment,
     assert len(blocks) > 1
     stored.store(stored.payload((stored.Read(FILM["title"], first.text, 1.0, {"Ada": 0.9}, 0.05),), "Who wrote it?"))
     address = f"/manage/documents/document/change/?id={quote(document_id, safe='')}"
-    before = staff.client.get(address).content.decode()
-    assert "What a change touches" in before and sentences[-1] in before
+    assert sentences[-1] in staff.client.get(address).content.decode()
+
     rest = {**FILM, "text": " ".join([*sentences[:-1], "The last one is another."])}
-    kept = staff.client.post(address, rest, follow=True)
-    assert "No kept answer had read what it took away." in _plain(kept.content.decode())
+    looked = staff.client.post(address, rest)
+    page = _plain(looked.content.decode())
+    assert f"1 passage of it goes, 1 comes, {len(blocks) - 1} stay" in page
+    assert "No kept answer has read what goes." in page and blocks[-1].text in page and first.text not in page
     all_of_it = {**FILM, "text": "Nothing of it is left."}
-    taken = staff.client.post(address, all_of_it, follow=True)
+    page = _plain(staff.client.post(address, all_of_it).content.decode())
+    assert f"{len(blocks)} passages of it go, 1 comes." in page
+    assert "1 kept answer has read what goes. It turns out differently without it: 1 with no answer any more" in page
+    assert "Who wrote it?" in page
+    assert CorpusChange.objects.count() == 1 and viewing.show(document_id).text == " ".join(sentences)
+
+    hidden = _hidden(looked.content.decode())  # as the browser sends them
+    kept = staff.client.post(address, hidden | SURE, follow=True)
+    assert "No kept answer had read what it took away." in _plain(kept.content.decode())
+    assert viewing.show(document_id).text == rest["text"] and viewing.show(document_id).licence == "CC BY-SA 4.0"
+    back = staff.client.post(address, hidden | {"title": "Typed anew", "step": "edit"}).content.decode()
+    assert "Typed anew" in back and "The last one is another." in back and "See what it changes" in back
+    taken = staff.client.post(address, all_of_it | SURE, follow=True)
     assert (
         "1 kept answer had read what it took away. It turns out differently without it: 1 with no answer any more"
         in _plain(taken.content.decode())
     )
-    nothing = staff.client.post(address, all_of_it, follow=True)
-    assert "nothing has changed" in nothing.content.decode()
+    nothing = staff.client.post(address, all_of_it)
+    assert "Nothing: this is the document as it is" in _plain(nothing.content.decode())
+    assert "nothing has changed" in staff.client.post(address, all_of_it | SURE, follow=True).content.decode()
+
+
+def test_what_is_changed_is_the_file_that_was_looked_at(answering: Deployment, staff: Person) -> None:
+    query = _added(staff)
+    address = f"/manage/documents/document/change/{query}&from=file"
+    file = SimpleUploadedFile("film.md", b"# The film\n\nSomething else.", "text/markdown")
+    looked = staff.client.post(address, {"file": file, "licence": "CC0 1.0", "tags": "film"})
+    held = _hidden(looked.content.decode())
+    assert looked.status_code == 200 and Fetch.objects.count() == 1
+    changed = staff.client.post(address, held | SURE, follow=True)
+    assert "“The film” is in the corpus" in _plain(changed.content.decode())
+    row = Document.objects.get()
+    assert (row.format, row.licence, row.tags, row.status) == ("markdown", "CC0 1.0", ["film"], "changed")
+    assert not Fetch.objects.exists() and not list(fetched_dir().iterdir())
+
+    again = staff.client.post(address, held | SURE)
+    assert again.status_code == 422 and "not held any more" in again.content.decode()
+    wrong = staff.client.post(address, {**held, "staged": "../../x", **SURE})
+    assert wrong.status_code == 422
+    unread = SimpleUploadedFile("cut.pdf", b"%PDF-1.7 cut", "application/pdf")
+    refused = staff.client.post(address, {"file": unread, "licence": "CC0 1.0"})
+    assert refused.status_code == 422 and "cut.pdf" in refused.content.decode() and not Fetch.objects.exists()
 
 
 def test_a_kept_answer_says_that_its_evidence_has_changed(answering: Deployment, staff: Person) -> None:
@@ -242,7 +287,7 @@ def test_a_kept_answer_says_that_its_evidence_has_changed(answering: Deployment,
     untouched = staff.client.get(api)
     assert untouched.json()["evidence_gone"] == []
 
-    staff.client.post(f"/manage/documents/document/change/{query}", {**FILM, "text": "Something else."})
+    staff.client.post(f"/manage/documents/document/change/{query}", {**FILM, "text": "Something else.", **SURE})
     change = CorpusChange.objects.first()
     assert change is not None
     page = _page(staff, address)
@@ -256,7 +301,7 @@ def test_a_kept_answer_says_that_its_evidence_has_changed(answering: Deployment,
         {"block_id": ODYSSEY[0].block_id, "kind": "changed", "at": change.at.isoformat()}
     ]
 
-    staff.client.post(f"/manage/documents/document/change/{query}", FILM)  # the passage is back
+    staff.client.post(f"/manage/documents/document/change/{query}", FILM | SURE)  # the passage is back
     assert "searched no more" not in _page(staff, address)
     staff.client.post(f"/manage/documents/document/remove/{query}")
     assert f"This passage was removed on {when}" in _page(staff, address)

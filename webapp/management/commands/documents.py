@@ -14,7 +14,7 @@ from django.template.defaultfilters import pluralize
 
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors
-from webapp.documents import bringing, folding, purging, touched
+from webapp.documents import bringing, folding, previewing, purging, touched
 from webapp.documents import service as documents
 from webapp.documents.reading import Address, DocumentInput, File
 from webapp.documents.touched import Outcome
@@ -140,7 +140,9 @@ class Command(BaseCommand):
 
 
 def _blocks_of(ids: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(block.block_id for one in ids for block in show(one).blocks))
+    for one in ids:
+        show(one)  # DocumentMissing
+    return previewing.of_removal(ids)
 
 
 def _given(options: dict[str, Any]) -> list[DocumentInput]:

@@ -1,0 +1,85 @@
+"""Manage › Documents › Change: the form, what the new text touches, and then the change.
+
+    form ──(look)──► preview ──(change)──► the ledger's page
+      ◄──────(edit)─────┘
+
+A file, or what an address led to, is held between the steps, so what is changed is what was looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from webapp.access.roles import Action
+from webapp.bodies import takes
+from webapp.documents import fetching, previewing, service, touched
+from webapp.documents.forms import CHANGING, DocumentForm, StagedForm, initial
+from webapp.documents.reading import DocumentInput, Staged
+from webapp.documents.viewing import Shown
+from webapp.documents.views import (
+    FILE,
+    REFUSALS,
+    after_edit,
+    form_page,
+    say_edited,
+    shown_document,
+    way_in,
+    with_corpus,
+)
+from webapp.pages.guards import staff_member, staff_only
+
+_ROWS: Final = 25  # answers that the preview lists
+
+
+@takes(FILE.body_bytes, Action.OPERATE)
+@staff_only
+@never_cache
+@require_http_methods(["GET", "POST"])
+@with_corpus
+def change_document(request: HttpRequest) -> HttpResponse:
+    """Replace a document; before that the page shows what the new text touches."""
+    shown, kind = shown_document(request), way_in(request, CHANGING)[1]
+    if request.method != "POST":
+        return form_page(request, CHANGING, kind(initial=initial(shown)), shown=shown)
+    typed = kind(initial=request.POST.dict())  # the form once more, as it was filled in
+    step = request.POST.get("step", "look")
+    if step == "edit":
+        return form_page(request, CHANGING, typed, shown=shown)
+    form = StagedForm(request.POST) if "staged" in request.POST else kind(request.POST, request.FILES)
+    if not form.is_valid():
+        return form_page(request, CHANGING, typed if "staged" in form.fields else form, shown=shown, status=422)
+    document_id = shown.listed.document_id
+    (given,) = form.given(document_id)
+    try:
+        if step != "change":
+            return _preview(request, shown, form, fetching.staged(given))
+        edited = service.change(document_id, given, by=staff_member(request))
+    except REFUSALS as error:
+        return form_page(request, CHANGING, typed, shown=shown, refused=error)
+    fetching.forget_staged(given)
+    say_edited(request, edited)
+    return after_edit(edited)
+
+
+def _preview(request: HttpRequest, shown: Shown, form: DocumentForm, given: DocumentInput) -> HttpResponse:
+    """What the change touches, with a form that holds what was given, hidden."""
+    try:
+        preview = previewing.of_change(shown.listed.document_id, given)
+    except Exception:
+        fetching.forget_staged(given)
+        raise
+    if isinstance(given.source, Staged):
+        form = StagedForm({**request.POST.dict(), "staged": str(given.source.fetch_id)})
+    context = {
+        "shown": shown,
+        "preview": preview,
+        "form": form,
+        "summary": touched.summary(preview.gone_ids),
+        "rows": touched.recomputed(touched.reading(preview.gone_ids)[:_ROWS], preview.gone_ids),
+    }
+    return render(request, "manage/document_preview.html", context)

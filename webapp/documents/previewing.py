@@ -1,0 +1,68 @@
+"""What an edit would take out of the corpus and bring in, before it is made. Nothing is embedded, written or changed.
+
+The id of a block is a hash of its title and text, so parsing and packing the new text is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from webapp.documents import service
+from webapp.documents.reading import DocumentInput, Unreadable
+from webapp.documents.viewing import ShownBlock, current_view
+
+if TYPE_CHECKING:
+    from realm_core.living.documents import LivingDocument
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a change would do. gone: blocks that are searched no more. new, kept: numbers of blocks of the new text.
+
+    same: the new document is the present one, with all that is said of it.
+    """
+
+    document: LivingDocument
+    gone: tuple[ShownBlock, ...]
+    new: int
+    kept: int
+    same: bool
+
+    @property
+    def gone_ids(self) -> list[str]:
+        """Ids of the blocks that are searched no more."""
+        return [block.block_id for block in self.gone]
+
+
+def of_change(document_id: str, given: DocumentInput) -> Preview:
+    """What `service.change` would do; raises as that does."""
+    from realm_core.living.documents import Changes, DocumentRefused
+    from realm_core.living.editing import effect
+
+    [taken] = service.read_inputs([given], document_id)
+    view = current_view()[1]
+    try:
+        found = effect(view, Changes((taken.document,)))
+    except DocumentRefused as error:
+        raise Unreadable(*error.reasons.values()) from None
+    places = view.with_ids([document_id])
+    present = [block for row in places.values() for block in view.blocks_of_article(row)]
+    gone = frozenset(found.gone)
+    return Preview(
+        taken.document,
+        tuple(ShownBlock(one.block_id, one.text, one.section) for one in present if one.block_id in gone),
+        len(found.new),
+        len(present) - len(gone),
+        any(view.document(row) == taken.document for row in places.values()),
+    )
+
+
+def of_removal(document_ids: Sequence[str]) -> list[str]:
+    """Ids of the blocks that are searched no more without these documents, as far as they are in the corpus."""
+    from realm_core.living.documents import Changes
+    from realm_core.living.editing import effect
+
+    view = current_view()[1]
+    return list(effect(view, Changes(removed=tuple(view.with_ids(document_ids)))).gone)
