@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import httpx
 import pytest
@@ -15,6 +15,7 @@ from realm_client import (
     Client,
     Conflict,
     InvalidRequest,
+    NewDocument,
     NotAllowed,
     NotFound,
     Question,
@@ -176,6 +177,48 @@ def test_what_operators_do(admin: Client, asker: Client) -> None:
     with pytest.raises(NotAllowed):
         next(asker.all_feedback())
     asker.take_feedback_back(said.answer)
+
+
+def test_documents(admin: Client, asker: Client) -> None:
+    text = NewDocument("Turku is a city in Finland.", title="Turku", id="trips/turku", licence="CC0", tags=("cities",))
+    first = admin.add_document(text, idempotency_key="documents-1")
+    assert [one.id for one in first.documents] == ["trips/turku"] and first.changes == 1
+    again = admin.add_document(text, idempotency_key="documents-1")
+    assert again.documents == first.documents and again.corpus == first.corpus and again.changes == 0
+    with pytest.raises(Conflict):
+        admin.add_document(text)
+    with pytest.raises(NotAllowed):
+        asker.add_document(text)
+    oulu = NewDocument(title="Oulu", tags=("cities", "north"), date=date(2026, 1, 31))
+    (file,) = admin.add_document(oulu, file=("oulu.md", b"# Oulu\n\nOulu is by the sea.")).documents
+    shown = admin.document(file.id)
+    assert (shown.format, shown.text, shown.licence) == ("markdown", "Oulu is by the sea.", "")
+    assert (shown.tags, shown.date) == (("cities", "north"), date(2026, 1, 31))
+    assert {one.id for one in admin.documents(page_size=1, title="u")} >= {"trips/turku", file.id}
+
+    answer = admin.ask("Where is Turku?", k=20)
+    assert "Turku" in {block.title for block in answer.evidence}
+    touched = admin.document_touched("trips/turku")
+    assert touched.summary.answers == 1 == touched.summary.looked_at == sum(touched.summary.outcomes.values())
+    (one,) = touched.results
+    assert (one.answer, one.question, one.text) == (answer.id, answer.question, answer.text)
+    assert touched == admin.document_touched("trips/turku", most=1)
+
+    admin.change_document("trips/turku", NewDocument("Turku is by a river.", title="Turku", tags=(), date=""))
+    changed = admin.document("trips/turku")
+    assert (changed.text, changed.licence, changed.tags) == ("Turku is by a river.", "CC0", ())
+    change = next(admin.document_changes(document_id="trips/turku"))
+    assert (change.kind, change.blocks_gone, change.blocks_new, change.by) == ("changed", 1, 1, "admin")
+    assert [row.answer for row in admin.change_answers(change.id).results] == [answer.id]
+    assert admin.document_touched("trips/turku").results == ()
+
+    admin.remove_document("trips/turku")
+    assert admin.document("trips/turku").status == "removed"
+    receipt = admin.purge_documents(["trips/turku", file.id])
+    assert receipt.answers >= 1 and receipt.remaining == () and admin.purge(receipt.id) == receipt
+    assert "Turku" not in {block.title for block in admin.answer(answer.id).evidence}
+    kinds = [one.kind for one in admin.document_changes(document_id="trips/turku", page_size=2)]
+    assert kinds == ["purged", "removed", "changed", "added"]
 
 
 def test_what_goes_wrong(asker: Client, running: Running) -> None:

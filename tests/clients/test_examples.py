@@ -32,7 +32,7 @@ def output_of(shown: list[str], running: Running, folder: Path) -> list[list[str
 
 
 def test_commands(running: Running, tmp_path: Path) -> None:
-    asked, kept, taken, many, rest, operated = output_of(blocks("clients.md", "sh"), running, tmp_path)
+    asked, kept, taken, many, rest, operated, *edited = output_of(blocks("clients.md", "sh"), running, tmp_path)
     answer = json.loads(asked[0])
     assert kept == ["304"] and json.loads((tmp_path / "kept.json").read_text()) == answer
     without, block, article = map(json.loads, taken)
@@ -48,6 +48,14 @@ def test_commands(running: Running, tmp_path: Path) -> None:
     deployments, jobs, waiting = map(json.loads, operated)  # nothing was accepted yet, so nothing is downloaded
     assert deployments["results"][0]["is_active"] and jobs["results"] == []
     assert all(one["review"] == "waiting" and one["teaches"] for one in waiting["results"])
+    text, file, bulk, again = map(json.loads, edited[0])
+    assert [one["changes"] for one in (text, file, bulk)] == [1, 1, 2]
+    assert again["documents"] == bulk["documents"] and again["changes"] == 0
+    changed, shown, touched, removed, changes, answers, purge = map(json.loads, edited[1])
+    assert changed["changes"] == 1 and removed == 204
+    assert (shown["licence"], shown["tags"]) == ("CC0 1.0", ["cities"])
+    assert touched["summary"]["answers"] == answers["summary"]["answers"] == 0
+    assert changes["results"][0]["document"] == "guides/turku" and len(purge["documents"]) == 4
 
 
 def test_operators_commands(running: Running, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from webapp.documents import service as documents
 from webapp.documents.reading import DocumentInput, File, Text
 from webapp.models import ApiToken, Deployment, Document, Fetch, FetchState
 
-schema = description().include(path_regex="^/api/v1/(documents|originals|collections|purges)")
+schema = description().include(path_regex="^/api/v1/(documents|document-changes|originals|collections|purges)")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import datetime
 import re
 from collections.abc import Sequence
 from urllib.parse import quote
+from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import User
@@ -16,11 +17,11 @@ from tests.web.conftest import Person
 from tests.web.pages import stored
 from tests.web.pages.pages import Page
 from tests.web.pages.stored import ODYSSEY
-from webapp.documents import service, viewing, views
+from webapp.documents import fetching, service, viewing, views
 from webapp.documents.forms import FilesForm
 from webapp.documents.reading import Address, DocumentInput, File, Text
 from webapp.documents.service import EditConflict, Edited
-from webapp.models import AskedAnswer, CorpusChange, Deployment, Document, Fetch, GoneBlock
+from webapp.models import AskedAnswer, CorpusChange, Deployment, Document, Fetch, FetchState, GoneBlock
 from webapp.serving.engine import EngineUnavailable
 from webapp.storage.places import fetched_dir
 
@@ -277,6 +278,29 @@ def test_what_is_changed_is_the_file_that_was_looked_at(answering: Deployment, s
     unread = SimpleUploadedFile("cut.pdf", b"%PDF-1.7 cut", "application/pdf")
     refused = staff.client.post(address, {"file": unread, "licence": "CC0 1.0"})
     assert refused.status_code == 422 and "cut.pdf" in refused.content.decode() and not Fetch.objects.exists()
+
+
+def test_what_an_address_led_to_is_fetched_once(
+    answering: Deployment, staff: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, url = _added(staff), "https://example.org/film.txt"
+    fetched = []
+
+    def send(fetch_id: UUID) -> None:
+        fetched.append(fetch_id)
+        fetched_dir().mkdir(exist_ok=True)
+        (fetched_dir() / str(fetch_id)).write_bytes(b"Something else.")
+        about = {"final_url": f"{url}?2", "content_type": "text/plain", "state": FetchState.FETCHED}
+        Fetch.objects.filter(pk=fetch_id).update(**about)
+
+    monkeypatch.setattr(fetching, "_send", send)
+    address = f"/manage/documents/document/change/{query}&from=address"
+    looked = staff.client.post(address, {"address": url, "title": "The film", "licence": "CC0 1.0"})
+    assert "1 passage of it goes, 1 comes." in _plain(looked.content.decode())
+    staff.client.post(address, _hidden(looked.content.decode()) | SURE)
+    row = Document.objects.get()
+    assert (row.title, row.url, row.status, len(fetched)) == ("The film", f"{url}?2", "changed", 1)
+    assert not Fetch.objects.exists() and not list(fetched_dir().iterdir())
 
 
 def test_a_kept_answer_says_that_its_evidence_has_changed(answering: Deployment, staff: Person) -> None:
