@@ -6,7 +6,7 @@ import re
 
 _ARTICLE = re.compile(r"(?:a(?! cappella\b| priori\b| posteriori\b| la\b)|an|the)\s+(?=\S)")
 _ABBREVIATION = re.compile(r"\b(?:(?:[A-Z]\.)+[A-Z]|Jr|Sr|Inc|Ltd|Co)$")
-_PAIRS = ('""', "“”", "«»", "()", "[]")
+_PAIRS = (('"', '"'), ("“", "”"), ("«", "»"), ("(", ")"), ("[", "]"))
 
 
 def displayed(text: str, start: int, end: int) -> tuple[int, int]:
