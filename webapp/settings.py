@@ -296,6 +296,7 @@ ASK_CACHE_S = envint("ASK_CACHE_S", 300)
 METRICS_OPEN = envbool("METRICS_OPEN", False)
 JOB_NICENESS = envint("JOB_NICENESS", 10)  # with 5, a training halves the speed of answering
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes; a question is a few hundred
+DATA_UPLOAD_MAX_NUMBER_FILES = 1_000  # a form says itself that a hundred are too many (`pages/uploads.py`)
 # Pages of other sites authenticate with a token, never with the visitor's cookies.
 CORS_ALLOWED_ORIGINS = envlist("CORS_ORIGINS", [])
 CORS_URLS_REGEX = r"^/(api/|mcp$)"

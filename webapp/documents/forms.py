@@ -25,7 +25,7 @@ from webapp.documents.reading import (
     Text,
 )
 from webapp.documents.viewing import Shown
-from webapp.pages.uploads import FileField, FilesField
+from webapp.pages.uploads import MOST_FILES, FileField, FilesField
 
 LICENCES: Final = ("CC BY-SA 4.0", "CC BY 4.0", "CC0 1.0", "Public domain", "All rights reserved", "Internal use only")
 _LONGEST_TAGS: Final = 1000
@@ -160,7 +160,7 @@ class FilesForm(FileForm):
     file = FilesField(
         largest_bytes=LARGEST_FILE_BYTES,
         instead=lambda: "split it, or ingest it as a corpus",
-        help_text=f"Choose one or more, up to 100. {_FORMATS}",
+        help_text=f"Choose one or more, up to {MOST_FILES}. {_FORMATS}",
     )
 
     def __init__(self, *arguments: Any, **named: Any) -> None:

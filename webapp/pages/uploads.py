@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from django import forms
 
+MOST_FILES: Final = 100  # in one field
 _AROUND_BYTES: Final = 2**20  # the other parts of the request's body
 
 
@@ -46,10 +47,7 @@ class FilesInput(forms.FileInput):
 
 
 class FilesField(FileField):
-    """One or more files, of at most `largest_bytes` together; its value is a list of them.
-
-    Django itself takes a hundred in one request (`DATA_UPLOAD_MAX_NUMBER_FILES`).
-    """
+    """One or more files, at most `MOST_FILES` and of at most `largest_bytes` together; its value is a list of them."""
 
     widget = FilesInput
     _of_what = " together"
@@ -62,7 +60,9 @@ class FilesField(FileField):
                 files.append(super().clean(file, initial))
             except forms.ValidationError as error:
                 errors += [f"{file.name}: {message}" for message in error.messages] if file else error.messages
-        if not errors and sum(file.size or 0 for file in files) > self.largest_bytes:
+        if len(files) + len(errors) > MOST_FILES:
+            errors = [f"At most {MOST_FILES} files at once, not {len(data):,}."]
+        elif not errors and sum(file.size or 0 for file in files) > self.largest_bytes:
             errors.append(f"The files may have at most {self._largest} together; give fewer at once.")
         if errors:
             raise forms.ValidationError(errors)

@@ -134,6 +134,13 @@ def test_files_that_are_too_large_together_are_refused(
     assert "The files may have at most 1 MB together" in told and not given
 
 
+def test_too_many_files_are_refused(given: list[DocumentInput], staff: Person) -> None:
+    many = [(f"{number}.txt", b"A text.") for number in range(101)]
+    assert "At most 100 files at once, not 101." in _upload(staff, *many, status=422) and not given
+    _upload(staff, *many[1:], status=503)  # the list that follows has no corpus here
+    assert len(given) == 100
+
+
 def test_an_address_is_added(given: list[DocumentInput], staff: Person) -> None:
     address = {"address": "https://example.org/film", "licence": "CC0 1.0"}
     assert staff.client.post("/manage/documents/add/?from=address", address).status_code == 302
