@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from realm_core.corpus.cleaning import article_of
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.records import Article, RawArticle
 from realm_core.corpus.rows import JsonLinesSource, ParquetSource
 from realm_core.corpus.streams import InputFile
-from realm_core.documents.draft import Budget, Draft
-from realm_core.documents.html import read_html
+from realm_core.documents.draft import Budget
 from realm_core.documents.records import DocumentSection, Limits, ParsedDocument
+from realm_core.documents.zim import read_zim
 from realm_core.errors import RealmError
 
 _SOURCES: dict[str, Callable[[Path], JsonLinesSource | ParquetSource | MediaWikiSource]] = {
@@ -26,7 +25,7 @@ _HEADING_SEPARATOR = " › "  # of the corpus' sections
 
 def read_container(kind: str, path: Path, budget: Budget, limits: Limits) -> list[ParsedDocument]:
     """Every document of a file; records without text are left out, as they are by `ingest`."""
-    read = _zim(path, budget) if kind == "zim" else _articles(kind, path, budget, limits)
+    read = read_zim(path, budget, limits) if kind == "zim" else _articles(kind, path, budget, limits)
     documents: list[ParsedDocument] = []
     for document in read:
         if len(documents) == limits.documents:
@@ -72,43 +71,3 @@ def _sections(article: Article) -> tuple[DocumentSection, ...]:
         for (start, heading), end in zip(starts, ends, strict=True)
         if (text := article.text[start:end].strip())
     )
-
-
-def _zim(path: Path, budget: Budget) -> Iterator[ParsedDocument]:
-    try:
-        from libzim.reader import Archive
-    except ImportError:
-        raise RealmError(
-            "is ZIM, which the package libzim reads; it is not installed, for its licence is the GPL "
-            "(pip install libzim)."
-        ) from None
-    try:
-        archive: Any = Archive(path)
-        count = archive.all_entry_count
-    except (RuntimeError, ValueError, OSError) as error:
-        raise RealmError(f"is a damaged or truncated ZIM file: {str(error).rstrip('.')}.") from None
-    language = _zim_language(archive)
-    for number in range(count):
-        try:
-            entry = archive._get_entry_by_id(number)
-            if entry.is_redirect:
-                continue
-            item = entry.get_item()
-            if not item.mimetype.startswith("text/html"):
-                continue
-            content = bytes(item.content)
-        except (RuntimeError, KeyError, ValueError) as error:
-            raise RealmError(f"is damaged at entry {number + 1:,} of {count:,}: {str(error).rstrip('.')}.") from None
-        draft = Draft("zim", entry.title, budget)
-        read_html(content.decode("utf-8", "replace"), draft)
-        draft.title = entry.title or draft.title
-        draft.language = draft.language or language
-        if draft.holds_text:
-            yield draft.finish(identity=entry.path)
-
-
-def _zim_language(archive: Any) -> str:
-    try:
-        return str(archive.get_metadata("Language").decode()).partition(",")[0]
-    except (RuntimeError, KeyError, ValueError):
-        return ""

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from realm_core.corpus.prose import tidy, tidy_line
+from realm_core.documents.languages import language_code
 from realm_core.documents.records import DocumentSection, Limits, ParsedDocument
 from realm_core.errors import RealmError
 
 _MOST_LINKS = 10_000
 _LONGEST_LINK = 2048
-_LANGUAGE = re.compile(r"[a-z]{2,3}(?=$|[-_])")
 _MARK_AT_END = re.compile(r"[.!?:;…。！？][\"'”’»)\]]*$")
 
 
@@ -28,6 +28,10 @@ class Cell:
     heads: bool = False
 
 
+class TooMuchText(RealmError):
+    """A file holds more characters than may be read."""
+
+
 class Budget:
     """How many characters may still be read; shared by all documents of one file."""
 
@@ -37,7 +41,7 @@ class Budget:
     def take(self, characters: int) -> None:
         self._left -= characters
         if self._left < 0:
-            raise RealmError(f"holds more than {self._limit:,} characters of text, which is the limit.")
+            raise TooMuchText(f"holds more than {self._limit:,} characters of text, which is the limit.")
 
 
 class Draft:
@@ -120,12 +124,6 @@ class Draft:
             title, language_code(self.language), sections, tuple(self._links), self._format, tuple(self._warnings),
             identity, url,
         )  # fmt: skip
-
-
-def language_code(stated: str) -> str:
-    """ "en" of "en-GB"; "" of what is no language tag."""
-    match = _LANGUAGE.match(stated.strip().lower())
-    return match[0] if match else ""
 
 
 def sentence(text: str) -> str:

@@ -39,6 +39,10 @@ _LISTS = frozenset(("ul", "ol", "menu"))
 _SPACE = re.compile(r"\s+")
 
 
+class NoElement(RealmError):
+    """A page is blank, or nothing but comments."""
+
+
 def read_html(text: str, draft: Draft) -> None:
     """Read a page's title, language and article; `RealmError` for one that the parser gives up on."""
     import lxml.etree
@@ -70,7 +74,9 @@ def parsed(text: str) -> HtmlElement:
     try:
         page = lxml.html.document_fromstring(source, parser=parser, ensure_head_body=True)
     except (lxml.etree.LxmlError, ValueError, AssertionError) as error:
-        raise RealmError(f"holds no HTML that can be read: {str(error).rstrip('.')}.") from None
+        raise (NoElement if isinstance(error, lxml.etree.ParserError) else RealmError)(
+            f"holds no HTML that can be read: {str(error).rstrip('.')}."
+        ) from None
     # Any other mistake is mended as browsers do; these end the parsing, and what follows would be missing.
     for entry in parser.error_log:
         if entry.level == lxml.etree.ErrorLevels.FATAL or entry.type_name == "ERR_RESOURCE_LIMIT":

@@ -7,7 +7,6 @@ import gzip
 import io
 import json
 import sys
-from types import ModuleType, SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -84,44 +83,10 @@ def test_nothing_but_blank_records(reader: Reader) -> None:
     assert reader.refusal('{"id": 1, "title": "a", "text": " "}', "a.jsonl") == "a.jsonl holds no document with text."
 
 
-class StandIn:
-    """An archive as libzim shows one: a page, a redirect to it, a style sheet, a page without text."""
-
-    pages = (
-        ("A", "Turku", "text/html", "<html lang=en><p>Turku is a city.</p><h2>Facts</h2><p>It is old.</p></html>"),
-        ("B", "Åbo", None, ""),
-        ("s.css", "", "text/css", "p {}"),
-        ("C", "Empty", "text/html", "<html><title>Empty</title></html>"),
-    )
-
-    def __init__(self, path: object) -> None:
-        self.all_entry_count = len(self.pages)
-
-    def get_metadata(self, name: str) -> bytes:
-        assert name == "Language"
-        return b"eng"
-
-    def _get_entry_by_id(self, number: int) -> SimpleNamespace:
-        path, title, kind, content = self.pages[number]
-        item = SimpleNamespace(mimetype=kind, content=memoryview(content.encode()))
-        return SimpleNamespace(path=path, title=title, is_redirect=kind is None, get_item=lambda: item)
-
-
-def test_zim(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    """libzim is not among what is installed for the tests."""
-    module = ModuleType("libzim.reader")
-    module.Archive = StandIn  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "libzim", ModuleType("libzim"))
-    monkeypatch.setitem(sys.modules, "libzim.reader", module)
-    (document,) = reader.many(b"ZIM\x04" + bytes(100), "a.zim")
-    assert (document.identity, document.title, document.language, document.format) == ("A", "Turku", "en", "zim")
-    assert shown(document) == [((), "Turku is a city."), (("Facts",), "It is old.")]
-
-
 def test_zim_without_its_library(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "libzim", None)
     monkeypatch.setitem(sys.modules, "libzim.reader", None)
     assert reader.refusal(b"ZIM\x04" + bytes(100), "a.zim") == (
         "a.zim is ZIM, which the package libzim reads; it is not installed, for its licence is the GPL "
-        "(pip install libzim)."
+        "(.venv/bin/python -m pip install -c constraints.txt libzim)."
     )
