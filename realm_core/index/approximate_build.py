@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -26,7 +27,7 @@ from realm_core.errors import RealmError, quoted
 from realm_core.files import disk_errors, read_json, remove_folder, sha256_of_file, sync, write_json
 from realm_core.index.approximate import INDEX_FILE, LISTS_FILE, PLACES_FILE
 from realm_core.index.choice import SearchChoice, SearchKind, choose
-from realm_core.index.clustering import Assigner, centroids
+from realm_core.index.clustering import ROUNDS, Assigner, centroids
 from realm_core.index.generation import read_shard
 from realm_core.runs.activity import Activity
 
@@ -76,6 +77,35 @@ def end_build(folder: Path) -> None:
     remove_folder(folder / WORK_FOLDER)
 
 
+def expected_s(rows: int, dimension: int, choice: SearchChoice) -> float:
+    """Seconds that a build takes on this machine's processors, by random rows that are put into lists for a moment.
+
+    Reading the vectors and writing the lists are not in it.
+    """
+    draw = torch.Generator().manual_seed(0)
+    centroids_LD, vectors_BD = (
+        torch.nn.functional.normalize(torch.randn(count, dimension, generator=draw))
+        for count in (choice.lists, _PIECE_ROWS)
+    )
+    index = _trained(choice, centroids_LD, vectors_BD)
+    assign = Assigner(centroids_LD, torch.device("cpu"))
+    lists_B = assign(vectors_BD)  # the first time takes longer
+    began = time.monotonic()
+    lists_B = assign(vectors_BD)
+    assigned = time.monotonic()
+    _add_to_lists(index, vectors_BD, lists_B, 0)
+    assigning_s, adding_s = (assigned - began) / _PIECE_ROWS, (time.monotonic() - assigned) / _PIECE_ROWS
+    return (ROUNDS * _sample_rows(rows, choice.lists) + rows) * assigning_s + rows * adding_s
+
+
+def lists_bytes(rows: int, dimension: int, choice: SearchChoice) -> int:
+    """Size of the lists; a build needs twice as much. 0: searched exactly."""
+    if choice.kind == "exact":
+        return 0
+    kind, size = choice.code[:2], int(choice.code[2:])
+    return rows * ((dimension if kind == "SQ" else size) + _ID_BYTES)
+
+
 class _Build:
     def __init__(
         self,
@@ -111,26 +141,10 @@ class _Build:
     # ── Training ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _train(self, path: Path) -> None:
-        import faiss
-
         lists = self._choice.lists
-        sample_SD = self._sample(min(self._rows, max(lists * _SAMPLE_PER_LIST, _CODE_SAMPLE)))
+        sample_SD = self._sample(_sample_rows(self._rows, lists))
         centroids_LD = centroids(sample_SD, lists, self._device, self._work / "centroids.safetensors", self._activity)
-        if self._choice.has_graph:
-            quantiser = faiss.IndexHNSWFlat(self._dimension, _GRAPH_DEGREE, faiss.METRIC_INNER_PRODUCT)
-        else:
-            quantiser = faiss.IndexFlatIP(self._dimension)
-        quantiser.add(centroids_LD.numpy())
-        kind, size = self._choice.code[:2], int(self._choice.code[2:])
-        about = quantiser, self._dimension, lists
-        if kind == "SQ":
-            index = faiss.IndexIVFScalarQuantizer(
-                *about, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT, True
-            )
-        else:
-            index = faiss.IndexIVFPQ(*about, size, 8, faiss.METRIC_INNER_PRODUCT)
-        index.train(sample_SD[:_CODE_SAMPLE].float().numpy())  # the codes alone: the centroids are there
-        _write_index(index, path)
+        _write_index(_trained(self._choice, centroids_LD, sample_SD[:_CODE_SAMPLE].float()), path)
 
     def _sample(self, count: int) -> Tensor:
         """Rows drawn at random, float16 [S, D], in random order."""
@@ -209,6 +223,31 @@ class _Build:
         for name in FILES:  # the index last: its presence means that all are there
             sync(made / name)
             os.replace(made / name, self._folder / name)
+
+
+def _sample_rows(rows: int, lists: int) -> int:
+    """How many rows the centroids are learnt from."""
+    return min(rows, max(lists * _SAMPLE_PER_LIST, _CODE_SAMPLE))
+
+
+def _trained(choice: SearchChoice, centroids_LD: Tensor, sample_SD: Tensor) -> Any:
+    """An empty index of FAISS with these centroids, whose codes are learnt from a sample in float32."""
+    import faiss
+
+    lists, dimension = centroids_LD.shape
+    if choice.has_graph:
+        quantiser = faiss.IndexHNSWFlat(dimension, _GRAPH_DEGREE, faiss.METRIC_INNER_PRODUCT)
+    else:
+        quantiser = faiss.IndexFlatIP(dimension)
+    quantiser.add(centroids_LD.numpy())
+    kind, size = choice.code[:2], int(choice.code[2:])
+    about = quantiser, dimension, lists
+    if kind == "SQ":
+        index = faiss.IndexIVFScalarQuantizer(*about, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT, True)
+    else:
+        index = faiss.IndexIVFPQ(*about, size, 8, faiss.METRIC_INNER_PRODUCT)
+    index.train(sample_SD.numpy())  # the codes alone: the centroids are there
+    return index
 
 
 def _add_to_lists(index: Any, vectors_BD: Tensor, lists_B: Tensor, first: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import hashlib
 import json
 import re
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,15 +21,18 @@ from django.test import Client
 from django.utils import timezone
 
 from realm_core.errors import RealmError
+from tests.core.corpus.dumps import dump, page
 from tests.web.documents.conftest import answering, deployed, folders  # noqa: F401  (fixtures)
 from webapp.models import AuditEntry, CorpusSnapshot, Deployment, Job, Schedule
 from webapp.models.schedule import Stage
 from webapp.sources import dumps
-from webapp.sources.dumps import fetch, newest
+from webapp.sources.dumps import Dump, fetch, newest
 from webapp.sources.service import sources
 from webapp.storage.places import sources_dir
 
-CONTENT = bytes(range(256)) * 1000
+TEXT = "Ada was a [[mathematician]] of the 19th century, whose life has been told often. " * 40
+# A dump of a few articles, and what may pad it.
+CONTENT = bz2.compress(dump(*(page(f"Ada {number}", f"{TEXT} {number}") for number in range(40)))).ljust(256_000, b"\0")
 NAME = "simplewiki-20260801-pages-articles-multistream.xml.bz2"
 LISTING = "".join(f'<a href="{one}/">{one}/</a>' for one in ("20260720", "20260801", "20260901", "latest"))
 
@@ -223,14 +228,19 @@ def test_what_is_not_what_the_mirror_says_is_removed(mirror: Mirror) -> None:
 def estimating(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     """A model answers, whose speed is measured for a moment only."""
     monkeypatch.setattr("webapp.management.commands.wikipedia._MEASURED_S", 0.01)
+    monkeypatch.setattr("webapp.sources.estimating.MEASURED_S", 0.01)
 
 
 def test_the_command(mirror: Mirror, estimating: None, capsys: pytest.CaptureFixture[str]) -> None:
     """It says how long it takes; then jobs go on, one behind the other."""
     call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}", "--estimate")
     said = capsys.readouterr().out
-    assert "0.3 MB to fetch" in said and "At most about 212 blocks" in said and "blocks a second" in said
-    assert not Job.objects.exists() and left() == []
+    assert "0.3 MB, of which 0.3 MB are to be fetched. At most about 212 blocks" in said
+    assert re.search(r"fetching   1 min, at [\d,.]+ MB/s, measured now\n", said)
+    assert re.search(r"ingesting  1 min on \d+ processors", said) and "blocks a second" in said
+    assert "lists      none" in said
+    assert re.search(r"disk       \d\.\d MB: 0\.3 MB dump, \d\.\d MB corpus, .* are free\n", said)
+    assert "English alone" not in said and not Job.objects.exists() and left() == []
 
     call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}")
     said = capsys.readouterr().out
@@ -245,6 +255,60 @@ def test_the_command(mirror: Mirror, estimating: None, capsys: pytest.CaptureFix
     with pytest.raises(CommandError, match=f"job {job.pk}"):
         call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}")
     assert Schedule.objects.count() == 1 and dumps.MIRROR.startswith("https://")
+
+
+def test_the_estimate_of_a_large_one_in_another_language(
+    mirror: Mirror, estimating: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of some 4 million blocks, in a language that no shipped model reads, over a connection of 8 Mbit/s."""
+    large = Dump("frwiki", "20260801", NAME, f"{mirror.url}/simplewiki/20260801/{NAME}", 5_000_000_000, "0" * 40)
+    monkeypatch.setattr("webapp.sources.dumps.newest", lambda *_, **__: large)
+    call_command("wikipedia", "--language=fr", "--mbit=8", "--estimate", "--deploy")
+    said = capsys.readouterr().out
+    assert "fetching   83 min, by --mbit\n" in said and "The shipped models read English alone: over frwiki" in said
+    lists = re.search(r"lists      ([\d.]+ \w+), for approximate search", said)
+    told = re.search(r"disk       ([\d.]+) GB: 5\.0 GB dump, ([\d.]+) GB corpus, .* lists, .* earlier parts", said)
+    assert lists and told and float(told[1]) >= 5 + 2 * float(told[2])
+
+
+def test_a_disk_without_room_is_refused(
+    mirror: Mirror, estimating: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webapp.sources.estimating.shutil.disk_usage", lambda _: SimpleNamespace(free=200_000))
+    called = ("wikipedia", "--language=simple", f"--mirror={mirror.url}")
+    with pytest.raises(CommandError, match=r"has 0\.2 MB free, and about [\d.]+ MB are needed\. .* --anyway"):
+        call_command(*called)
+    assert left() == [] and not Job.objects.exists()
+    call_command(*called, "--estimate")
+    assert "are needed." in capsys.readouterr().out and not Job.objects.exists()
+    call_command(*called, "--anyway")
+    assert Job.objects.exists()
+    with pytest.raises(CommandError, match="megabits"):
+        call_command(*called, "--mbit=fast")
+
+
+def test_what_is_here_is_not_fetched_again(
+    mirror: Mirror, estimating: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fetch(newest("simple", mirror=mirror.url), nothing)
+    call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}", "--estimate")
+    assert "of which 0.0 MB are to be fetched" in (said := capsys.readouterr().out) and "it is here" in said
+    assert len(mirror.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"no dump", f"The beginning of {NAME}, line 1, column 0"),
+        (bz2.compress(dump(page("Talk:Ada", "x", namespace=1))), "holds no article"),
+    ],
+)
+def test_a_beginning_that_is_no_dump_of_articles(
+    mirror: Mirror, estimating: None, content: bytes, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.web.test_wikipedia.CONTENT", content)
+    with pytest.raises(CommandError, match=told):
+        call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}", "--estimate")
 
 
 def test_to_answer_soon_it_begins_with_a_part(

@@ -13,6 +13,7 @@ import http.client
 import json
 import os
 import re
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -32,6 +33,8 @@ MIRROR: Final = "https://dumps.wikimedia.org"
 _TIMEOUT_S: Final = 60.0
 _PIECE_BYTES: Final = 1 << 20
 _LARGEST_STATUS: Final = 16 << 20  # bytes of a listing
+_HEAD_BYTES: Final = 4 << 20  # by which ingesting is measured
+_MEASURED_BYTES: Final = 32 << 20  # at most, to see how fast a mirror is
 _ATTEMPTS: Final = 5  # without a byte between them
 # Jobs of a dump, in the order in which they are looked through: large wikis are written in parts and recombined.
 _JOBS: Final = ("articlesmultistreamdumprecombine", "articlesmultistreamdump")
@@ -77,7 +80,7 @@ def fetch(dump: Dump, progress: Progress) -> SourceFile:
     being fetched by another process.
     """
     path = sources_dir() / dump.name
-    partial = path.with_name(f".{dump.name}.partial")
+    partial = _partial(path)
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     refusal = f"{dump.name} is being fetched by another process; wait until that has ended."
@@ -90,6 +93,39 @@ def fetch(dump: Dump, progress: Progress) -> SourceFile:
             sync(path.parent)
             AuditEntry.record("source.fetch", dump.name, by=None, bytes=dump.size_bytes, url=dump.url)
     return SourceFile(dump.name, path.stat().st_size)
+
+
+def there_bytes(dump: Dump) -> int:
+    """How much of it has been fetched already."""
+    whole = sources_dir() / dump.name
+    for path in (whole, _partial(whole)):
+        with suppress(OSError):
+            return min(dump.size_bytes, path.stat().st_size)
+    return 0
+
+
+def beginning(dump: Dump, seconds: float) -> tuple[bytes, float]:
+    """Its first bytes, a few megabytes at most, and the bytes that come in a second, measured for so long.
+
+    Of one that is here already these are the disk's.
+    """
+    whole, head, came = sources_dir() / dump.name, b"", 0
+    began = time.monotonic()
+    try:
+        with open(whole, "rb") if whole.exists() else _open(dump.url) as source:
+            while came < _MEASURED_BYTES and (piece := source.read(_PIECE_BYTES)):
+                came += len(piece)
+                head += piece[: _HEAD_BYTES - len(head)]
+                if time.monotonic() - began > seconds and came >= min(_HEAD_BYTES, dump.size_bytes):
+                    break
+    except (OSError, http.client.HTTPException) as error:
+        raise RealmError(f"{dump.url} cannot be fetched: {error}.") from None
+    return head, came / max(1e-6, time.monotonic() - began)
+
+
+def _partial(path: Path) -> Path:
+    """Where a fetch keeps what it has of a file."""
+    return path.with_name(f".{path.name}.partial")
 
 
 class _NotThere(RealmError):

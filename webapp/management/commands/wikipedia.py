@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
@@ -18,7 +19,7 @@ from webapp.schedules import growth
 from webapp.schedules import service as schedules
 from webapp.serving.embedding import embedding_of
 from webapp.serving.engine import EngineUnavailable
-from webapp.sources import dumps
+from webapp.sources import dumps, estimating
 from webapp.sources.dumps import Dump
 
 # The paper's 13 million blocks are of the English Wikipedia of 20 December 2018, whose pages-articles.xml.bz2 has
@@ -27,7 +28,8 @@ _BLOCKS_A_BYTE: Final = 13e6 / 15_712_882_238
 _MEASURED_S: Final = 5.0  # for how long blocks are embedded to see how fast that goes
 _BLOCKS_AT_ONCE: Final = 32
 _TOLD_EVERY_S: Final = 2.0
-_VECTOR_BYTES: Final = 2  # of each dimension, as stored
+_ENGLISH: Final = ("en", "simple")  # what the shipped models read
+_IN_PARTS: Final = "; parts that answer earlier are indexed again, a seventh more at most"
 _LICENCE: Final = "CC BY-SA 4.0"
 
 
@@ -44,12 +46,14 @@ class Command(BaseCommand):
         parser.add_argument("--date", default="", help="of another dump than the newest, as YYYYMMDD")
         parser.add_argument("--mirror", default=dumps.MIRROR, help=f"default {dumps.MIRROR}")
         parser.add_argument("--estimate", action="store_true", help="say how long it takes, and do nothing")
+        parser.add_argument("--mbit", type=_mbit, default=0.0, help="of your connection a second (default: measured)")
+        parser.add_argument("--anyway", action="store_true", help="begin even if the disk has less room than it takes")
         parser.add_argument("--deploy", action="store_true", help="let each part answer as soon as it is indexed")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         try:
             dump = dumps.newest(options["language"], mirror=options["mirror"], date=options["date"])
-            self._estimate(dump)
+            self._estimate(dump, options)
             if options["estimate"]:
                 return
             source = dumps.fetch(dump, _Progress(self.stdout.write).report)
@@ -76,20 +80,44 @@ class Command(BaseCommand):
             "meanwhile. Manage › Jobs and Manage › Schedules show how far it is."
         )
 
-    def _estimate(self, dump: Dump) -> None:
-        """Say what is to be fetched, built and stored, and how long embedding takes on this machine."""
-        blocks = dump.size_bytes * _BLOCKS_A_BYTE
+    def _estimate(self, dump: Dump, options: dict[str, Any]) -> None:
+        """Say how long each step takes here, and what room the disk needs. RealmError if it has too little."""
+        blocks = round(dump.size_bytes * _BLOCKS_A_BYTE)
+        ingesting, came = estimating.sampled(dump)
         dimension, rate = _embedding_rate()
-        self.stdout.write(f"{dump.name}: {_size(dump.size_bytes)} to fetch.")
-        self.stdout.write(
-            f"At most about {blocks:,.0f} blocks, by its size (of the English Wikipedia a compressed MB has 827); "
-            f"vectors of {_size(blocks * dimension * _VECTOR_BYTES)}."
-        )
-        self.stdout.write(
-            f"This machine embeds {rate:,.0f} blocks a second, measured now beside whatever else it does: "
-            f"{duration(blocks / rate)} for the index on it alone, and with --deploy a seventh more at most, because "
-            "parts of it answer earlier and are indexed again. Further workers of the queue index share that."
-        )
+        fetching_s = estimating.fetching_s(dump, options["mbit"] * 1e6 / 8 if options["mbit"] else came)
+        lists_s = estimating.lists_s(blocks, dimension)
+        disk = estimating.disk(dump, ingesting, blocks, dimension, in_parts=options["deploy"])
+        said = "by --mbit" if options["mbit"] else f"at {came / 1e6:,.1f} MB/s, measured now"
+        steps = [
+            f"{dump.name}: {_size(dump.size_bytes)}, of which {_size(disk.fetched)} are to be fetched. At most about "
+            f"{blocks:,} blocks, by its size (of the English Wikipedia a compressed MB has 827).",
+            f"  fetching   {duration(fetching_s)}, {said}" if disk.fetched else "  fetching   nothing, it is here",
+            f"  ingesting  {duration(ingesting.whole_s)} on {os.cpu_count()} processors, by the beginning of the dump",
+            f"  embedding  {duration(blocks / rate)} on this machine alone, at {rate:,.0f} blocks a second; further "
+            "workers of the queue index share that",
+            f"  lists      {duration(lists_s)}, for approximate search"
+            if lists_s
+            else "  lists      none: so many blocks are searched exactly",
+            f"  together   {duration(fetching_s + ingesting.whole_s + blocks / rate + lists_s)}, measured beside "
+            "whatever else this machine does" + (_IN_PARTS if options["deploy"] else ""),
+            f"  disk       {_size(disk.needed)}: {_size(disk.fetched)} dump, {_size(disk.corpus)} corpus, "
+            f"{_size(disk.vectors)} vectors, {_size(disk.lists)} lists"
+            + (f", {_size(disk.parts)} earlier parts" if disk.parts else "")
+            + f"; corpus and lists are there twice while they are written. {_size(disk.free)} are free",
+        ]
+        self.stdout.write("\n".join(steps))
+        if options["language"] not in _ENGLISH:
+            self.stdout.write(
+                f"The shipped models read English alone: over {dump.wiki} they find and mark little that is right."
+            )
+        if disk.needed > disk.free:
+            told = (
+                f"The disk of the data folder has {_size(disk.free)} free, and about {_size(disk.needed)} are needed."
+            )
+            if not (options["estimate"] or options["anyway"]):
+                raise RealmError(f"{told} Free some, let REALM_DATA name a folder elsewhere, or say --anyway.")
+            self.stdout.write(self.style.WARNING(told))
 
 
 class _Progress:
@@ -127,6 +155,16 @@ def _embedding_rate() -> tuple[int, float]:
         embed(blocks)
         done += len(blocks)
     return dimension, done / taken_s
+
+
+def _mbit(text: str) -> float:
+    try:
+        told = float(text)
+    except ValueError:
+        told = 0.0
+    if not 0 < told < 1e9:
+        raise ArgumentTypeError(f"{text!r} is no number of megabits a second")
+    return told
 
 
 def _size(count: float) -> str:
