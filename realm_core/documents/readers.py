@@ -10,6 +10,8 @@ from realm_core.documents.plain import declared_charset, decode, read_text
 from realm_core.documents.records import Limits, ParsedDocument
 from realm_core.errors import RealmError
 
+_LONGEST = 1000  # characters of a refusal
+
 
 def read_file(
     path: Path, name: str, declared_type: str | None, limits: Limits, *, only_one: bool
@@ -27,7 +29,9 @@ def read_file(
     except RealmError as error:
         told = " ".join(str(error).split())
         # The corpus' sources name the place themselves.
-        raise RealmError(told.replace(str(path), name) if str(path) in told else f"{name} {told}") from error
+        told = told.replace(str(path), name) if str(path) in told else f"{name} {told}"
+        # Libraries quote what is wrong, however long that is.
+        raise RealmError(told if len(told) <= _LONGEST else f"{told[: _LONGEST - 100]} … {told[-100:]}") from error
 
 
 def _one(kind: str, path: Path, name: str, declared_type: str | None, limits: Limits) -> ParsedDocument:

@@ -11,9 +11,11 @@ import shutil
 import tarfile
 import zipfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import docx
 import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors.torch import save_file
@@ -28,6 +30,8 @@ from realm_core.runs.activity import Activity
 from realm_core.salient.extract import extract
 from realm_core.salient.worker import TaggerOptions
 from tests.core.corpus.dumps import dump, page
+from tests.core.documents.files import saved
+from tests.core.documents.pdfs import column, pdf
 from tests.tiny import tiny_snapshot
 
 _ARCHITECTURE: Final = {
@@ -49,6 +53,16 @@ WIKITEXTS: Final = (
     b":: ''For others, see [[Ada]]''\n"
     b"=== Work ===\n{{convert|5|ft|11|in}} <math>x+1</math> <nowiki>[[</nowiki> __TOC__\n== References ==\nNone.",
     "[[Fichier:a.jpg|vignette|Le [[Nil]]]] {{unité|12|km|2}} {{s|XIX|e}} <!-- rien --> {{lang-fr|l’eau}}".encode(),
+)
+_HTML: Final = (
+    b"<!DOCTYPE html><html lang=en><head><meta charset=utf-8><title>Turku</title></head><body><nav><a href=/>Home</a>"
+    b"</nav><article><h1>Turku</h1><p>A <b>city</b> in <a href=https://e.org>Finland</a>.<br>Old.</p>"
+    b"<ul><li>castle<li>river</ul><table><tr><th>Year<th>Mayor<tr><td>2017<td>Arve</table><dl><dt>Founded<dd>1229</dl></article></body></html>",
+    '<?xml version="1.0" encoding="latin-1"?><html><p>Åbo &amp; &#233; &nbsp;</p></html>'.encode("latin-1"),
+)
+_MARKDOWN: Final = (
+    b"---\ntitle: Turku\nlang: en\n---\n# Turku\n\nA *city* in [Finland](https://e.org).\n\n- castle\n  1. old\n\n"
+    b"| Year | Mayor |\n|---|---|\n| 2017 | Arve |\n\n> quoted\n\n```\ncode\n```\n\n<div>html</div>\n\nSights\n------",
 )
 TOMLS: Final = (b'seed = 3\nsteps = 10\nlearning_rate = 1e-4\nmasking = "span"\ntitle = true\n',)
 ABLATIONS: Final = (b'[ict]\nsteps = 5\n[pretrain]\nsteps = 1000\nrefresh = "in-loop"\n[evaluate]\nk = 3\n',)
@@ -148,6 +162,37 @@ def tables() -> tuple[bytes, ...]:
         pq.write_table(pa.Table.from_pylist(_ROWS), sink, compression=compression, use_dictionary=dictionary)
         made.append(sink.getvalue())
     return tuple(made)
+
+
+@cache
+def documents() -> dict[str, tuple[bytes, ...]]:
+    """Files that are one document each, by kind."""
+    lines = column(["Turku", "", "Turku is a city in Finland. It lies on the south-", "west coast.", "", "It is old."])
+    made = docx.Document()
+    made.core_properties.title = "Turku"
+    made.add_heading("Turku", 1)
+    made.add_paragraph("A city.")
+    made.add_paragraph("a castle", style="List Bullet")
+    made.add_table(2, 2).cell(0, 0).text = "Founded"
+    return {
+        "pdf": (
+            pdf([lines, column(["Its castle."])], title="Turku", language="en", outline=[("Turku", 0), ("Castle", 1)]),
+            pdf([lines], link="https://e.org/turku"),
+        ),
+        "docx": (saved(made),),
+        "html": _HTML,
+        "markdown": _MARKDOWN,
+        "text": (
+            "Turku\n=====\n\nA city.\n\n- old\n- large\n".encode("utf-16"),
+            "Åbo är en stad.\n\fDen är gammal.".encode(),
+        ),
+    }
+
+
+def member(archive: bytes, name: str) -> bytes:
+    """A file of a zip archive."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        return opened.read(name)
 
 
 def torch_file() -> bytes:

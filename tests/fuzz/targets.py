@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +27,9 @@ from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.corpus.wikitext import to_prose
 from realm_core.corpus.work import WorkFolder
+from realm_core.documents import docx, html, markdown, pdf  # noqa: F401, readers are imported late otherwise
+from realm_core.documents.readers import read_file
+from realm_core.documents.records import Limits, from_json, to_json
 from realm_core.errors import RealmError
 from realm_core.evaluation.curves import read_metrics
 from realm_core.evaluation.predictions import PredictionFile, read_header, read_predictions
@@ -41,8 +45,11 @@ from realm_core.salient.cache import SalientSpans
 from realm_core.tensors import load_tensors
 from realm_core.training.ablation import AblationConfig
 from realm_core.training.config import PretrainConfig
+from tests.core.documents.files import with_member
 from tests.fuzz import seeds
 from tests.fuzz.seeds import Scene
+
+_DOCUMENT_LIMITS = Limits(unpacked_bytes=32 << 20, pages=50, characters=2_000_000)
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ class Target:
 
 def targets(scene: Scene) -> dict[str, Target]:
     """All of them by name."""
-    made = [*_texts(scene), *_snapshots(scene), *_models(scene), *_questions(scene), _backup(scene)]
+    made = [*_texts(scene), *_documents(scene), *_snapshots(scene), *_models(scene), *_questions(scene), _backup(scene)]
     return {target.name: target for target in made}
 
 
@@ -98,6 +105,38 @@ def _texts(scene: Scene) -> Iterator[Target]:
         "ablation", _file(plain / "a.toml", lambda path: read_settings(AblationConfig, path)), seeds.ABLATIONS, "text"
     )
     yield Target("metrics", _file(plain / "metrics.jsonl", read_metrics), (seeds.METRICS,), "lines")
+
+
+def _documents(scene: Scene) -> Iterator[Target]:
+    """Of files that are one document each. In an upload's process any error becomes a sentence; here it counts."""
+    plain = scene.folder("documents")
+    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # a line for every page without text
+
+    def reader(name: str) -> Callable[[bytes], None]:
+        return _file(plain / name, lambda path: _document(path, name))
+
+    for kind, name, form in (
+        ("pdf", "d.pdf", "bytes"),
+        ("docx", "d.docx", "bytes"),
+        ("html", "d.html", "text"),
+        ("markdown", "d.md", "text"),
+        ("text", "d.txt", "text"),
+    ):
+        yield Target(f"document-{kind}", reader(name), seeds.documents()[kind], form)
+
+    (archive, *_), of_archive = seeds.documents()["docx"], reader("body.docx")
+    # Chance alone would never make a changed part that is packed, with its checksum.
+    for part in ("document", "styles"):
+        member = f"word/{part}.xml"
+        read = lambda content, member=member: of_archive(with_member(archive, member, content))  # noqa: E731
+        yield Target(f"document-docx-{part}", read, (seeds.member(archive, member),), "text")
+
+
+def _document(path: Path, name: str) -> None:
+    for document in read_file(path, name, None, _DOCUMENT_LIMITS, only_one=True):
+        assert document.title.strip() and document.sections
+        assert all(section.text.strip() for section in document.sections)
+        assert from_json(to_json([document]).encode()) == [document]
 
 
 def _snapshots(scene: Scene) -> Iterator[Target]:

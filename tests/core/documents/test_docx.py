@@ -140,6 +140,14 @@ def test_damaged_within(reader: Reader) -> None:
     assert reader.refusal(bytes(data), "a.docx").startswith(f"a.docx is a damaged or truncated DOCX file in {BODY}: ")
 
 
+def test_a_damaged_name_is_not_repeated_whole(reader: Reader) -> None:
+    data = bytearray(saved(turku()))
+    with zipfile.ZipFile(BytesIO(data)) as archive:
+        place = archive.getinfo(BODY).header_offset + 26
+    data[place : place + 2] = (6000).to_bytes(2, "little")
+    assert len(reader.refusal(bytes(data), "a.docx")) < 1100
+
+
 @pytest.mark.parametrize("part", ["docProps/core.xml", "_rels/.rels", "[Content_Types].xml"])
 @pytest.mark.parametrize("content", [b"<a/>", b"<a>", b""])
 def test_parts_that_are_something_else(reader: Reader, part: str, content: bytes) -> None:
