@@ -396,10 +396,23 @@ class PurgedFile:
 
 
 @dataclass(frozen=True)
+class HeldFolder:
+    """A folder that held documents when they were purged, an index's or a corpus's.
+
+    stage: answers (fold it), removable, used (by something else) or removed.
+    """
+
+    path: str
+    stage: str
+    index: int | None
+    corpus: int | None
+
+
+@dataclass(frozen=True)
 class Purge:
     """The receipt of a purge. blocks: of all versions. answers: kept ones from which passages were taken.
 
-    remaining: folders that still hold documents, those of the corpus that they came with.
+    remaining: folders that still hold documents, those of the corpus that they came with. holding: what they are now.
     """
 
     id: str
@@ -409,3 +422,4 @@ class Purge:
     answers: int
     files: tuple[PurgedFile, ...]
     remaining: tuple[str, ...]
+    holding: tuple[HeldFolder, ...]

@@ -6,6 +6,7 @@ Legend: M links.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -35,6 +36,11 @@ BLOCKS_SCHEMA = pa.schema(
 )
 # Blocks on their way to a snapshot bring their links along: start, end, start, end, … in each block's text.
 UNFINISHED_BLOCKS_SCHEMA = BLOCKS_SCHEMA.append(pa.field("links", pa.list_(pa.int32())))
+
+
+def tokens_folder(snapshot: Path) -> Path:
+    """Where the wordpieces of a snapshot are cached: hidden, beside its folder."""
+    return snapshot.with_name(f".{snapshot.name}.tokens")
 
 
 def article_rows(articles: Sequence[Article]) -> pa.RecordBatch:

@@ -18,6 +18,7 @@ import numpy as np
 
 from realm_core.arrays import open_array, save_array
 from realm_core.corpus.store import Snapshot
+from realm_core.corpus.tables import tokens_folder
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
 from realm_core.runs.activity import Activity
@@ -65,7 +66,7 @@ def open_tokens(snapshot: Snapshot, activity: Activity, folder: Path | None = No
     or vocabulary, or is damaged.
     """
     wordpieces = Wordpieces.default()
-    folder = folder or snapshot.folder.with_name(f".{snapshot.snapshot_id}.tokens")
+    folder = folder or tokens_folder(snapshot.folder)
     identity = {
         "format": FORMAT,
         "snapshot_id": snapshot.snapshot_id,

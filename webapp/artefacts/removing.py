@@ -112,7 +112,7 @@ def _mark(record: Artefact) -> None:
 
 
 def _paths(record: Artefact) -> list[Path]:
-    """Its folders, or its file, below the data folder, whether this machine has them or not.
+    """Its folders, or its file, and a corpus's wordpieces, below the data folder, whether this machine has them or not.
 
     Other places do not belong to the program.
     """
@@ -121,6 +121,10 @@ def _paths(record: Artefact) -> list[Path]:
         named += record.span_sets.all()
     data = Path(settings.REALM_DATA).resolve()
     paths = [resolve(one.path) for one in named]
+    if isinstance(record, CorpusSnapshot):
+        from realm_core.corpus.tables import tokens_folder  # loads pyarrow
+
+        paths += [tokens for tokens in [tokens_folder(paths[0])] if tokens.exists()]  # never in the object store
     return [path for path in paths if path.resolve().is_relative_to(data)]
 
 

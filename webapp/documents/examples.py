@@ -102,5 +102,9 @@ PURGE: Final[dict[str, Any]] = {
             "successor_sha256": None,
         }
     ],
-    "remaining": [],
+    "remaining": ["corpora/vital-en/5d41402abc4b2a76", "indexes/5d41402abc4b2a76-b9719d911017c592"],
+    "holding": [
+        {"path": "corpora/vital-en/5d41402abc4b2a76", "stage": "answers", "index": None, "corpus": 1},
+        {"path": "indexes/5d41402abc4b2a76-b9719d911017c592", "stage": "answers", "index": 1, "corpus": None},
+    ],
 }

@@ -6,7 +6,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -14,6 +14,7 @@ from rest_framework.reverse import reverse
 
 from webapp.documents import examples, purging
 from webapp.documents.reading import LONGEST_ID, MOST_DOCUMENTS
+from webapp.documents.remaining import HeldFolder, Stage, folders_of
 from webapp.documents.viewing import DocumentMissing
 from webapp.models import Purge
 from webapp.refusals import FieldError, InvalidRequest
@@ -46,6 +47,25 @@ class PurgedFileSerializer(serializers.Serializer[Any]):
     successor_sha256 = serializers.CharField(allow_null=True)
 
 
+class HeldFolderSerializer(serializers.Serializer[Any]):
+    """A folder that held documents when they were purged."""
+
+    path = serializers.CharField()
+    stage = serializers.ChoiceField(
+        choices=[one.value for one in Stage],
+        help_text="answers: fold its index (`POST /api/v1/jobs` with the kind fold); removable: remove it (`DELETE` of "
+        "the index, then of the corpus); used: something else needs it; removed: it is no more.",
+    )
+    index = serializers.SerializerMethodField(help_text="The id of the index that it is.")
+    corpus = serializers.SerializerMethodField(help_text="The id of the corpus that it is.")
+
+    def get_index(self, folder: HeldFolder) -> int | None:
+        return folder.record.pk if folder.record is not None and folder.is_index else None
+
+    def get_corpus(self, folder: HeldFolder) -> int | None:
+        return folder.record.pk if folder.record is not None and not folder.is_index else None
+
+
 class PurgeSerializer(serializers.ModelSerializer[Purge]):
     """The receipt of a purge."""
 
@@ -56,10 +76,15 @@ class PurgeSerializer(serializers.ModelSerializer[Purge]):
         help_text="Folders that still hold documents: those of the corpus that they came with. Nothing is answered "
         "from them, and no address shows their passages.",
     )
+    holding = serializers.SerializerMethodField(help_text="The same folders as they are now.")
 
     class Meta:
         model = Purge
-        fields = ("id", "at", "documents", "blocks", "answers", "files", "remaining")
+        fields = ("id", "at", "documents", "blocks", "answers", "files", "remaining", "holding")
+
+    @extend_schema_field(HeldFolderSerializer(many=True))
+    def get_holding(self, purge: Purge) -> Any:
+        return HeldFolderSerializer(folders_of(purge), many=True).data
 
 
 class PurgesView(OperatorView):

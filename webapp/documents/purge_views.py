@@ -11,7 +11,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
-from webapp.documents import purging, touched, viewing
+from webapp.documents import purging, remaining, touched, viewing
+from webapp.documents.remaining import Stage
 from webapp.documents.service import EditConflict
 from webapp.documents.views import with_corpus
 from webapp.models import DocumentStatus, Purge
@@ -53,6 +54,14 @@ def purge_document(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_GET
 def purge_page(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The receipt of a purge."""
+    """The receipt of a purge, and how far what still holds the documents is from being no more."""
     purge = get_object_or_404(Purge.objects.select_related("by", "index__corpus"), pk=pk)
-    return render(request, "manage/purge.html", {"purge": purge})
+    folders = remaining.folders_of(purge)
+    context = {
+        "purge": purge,
+        "folders": folders,
+        "held": [one for one in folders if one.stage != Stage.REMOVED],
+        "foldable": any(one.stage == Stage.ANSWERS for one in folders),
+        "fold": remaining.fold_of(folders),
+    }
+    return render(request, "manage/purge.html", context)

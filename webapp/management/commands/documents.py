@@ -125,6 +125,11 @@ class Command(BaseCommand):
         self.stdout.write(f"The receipt is {purge.pk}.")
         for folder in purge.remaining:
             self.stdout.write(f"Still held by {folder}, the corpus that it came with.")
+        if purge.remaining:
+            self.stdout.write(
+                "To have no file hold it, fold (manage.py documents fold), then remove that index and its corpus: "
+                f"/manage/documents/purges/{purge.pk}/ says how far that is."
+            )
 
     def _list(self, options: dict[str, Any]) -> None:
         page = listed(

@@ -1,0 +1,72 @@
+"""What still holds documents that were purged, and the way out: a fold, then the removal of what it was folded from.
+
+A receipt names the folders of the bases as they were when the documents were purged; here is what they are now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from webapp.artefacts.removing import uses
+from webapp.documents import folding
+from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, Job, Purge
+from webapp.storage.places import resolve
+
+
+class Stage(StrEnum):
+    """How far a folder that held documents is from being no more."""
+
+    ANSWERS = "answers"  # masked; a fold makes a base without them, which answers instead
+    USED = "used"  # something else needs it
+    REMOVABLE = "removable"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True)
+class HeldFolder:
+    """A folder that a receipt names. record: of its index or corpus, None where there is none.
+
+    reasons: why it cannot be removed, where it is used.
+    """
+
+    path: str
+    stage: Stage
+    record: IndexGeneration | CorpusSnapshot | None = None
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def is_index(self) -> bool:
+        return isinstance(self.record, IndexGeneration)
+
+
+def folders_of(purge: Purge) -> list[HeldFolder]:
+    """Every folder that a receipt names as still holding documents, as it is now."""
+    return list(_folders(purge)) if purge.remaining else []
+
+
+def fold_of(folders: list[HeldFolder]) -> Job | None:
+    """The job that folds what answers, where one of the folders does and a job is under way."""
+    deployment = Deployment.active() if any(one.stage == Stage.ANSWERS for one in folders) else None
+    return None if deployment is None else folding.under_way(deployment.index)
+
+
+def _folders(purge: Purge) -> Iterator[HeldFolder]:
+    deployment = Deployment.active()
+    answering = () if deployment is None else (deployment.index, deployment.index.corpus)
+    records: dict[str, IndexGeneration | CorpusSnapshot] = {
+        **{one.path: one for one in IndexGeneration.every.filter(path__in=purge.remaining)},
+        **{one.path: one for one in CorpusSnapshot.every.filter(path__in=purge.remaining)},
+    }
+    for path in purge.remaining:
+        record = records.get(path)
+        if not resolve(path).exists() or (record is not None and record.removed_at is not None):
+            yield HeldFolder(path, Stage.REMOVED, record)
+        elif record is None:
+            yield HeldFolder(path, Stage.USED)
+        elif record in answering:
+            yield HeldFolder(path, Stage.ANSWERS, record)
+        else:
+            reasons = tuple(uses(record))
+            yield HeldFolder(path, Stage.USED if reasons else Stage.REMOVABLE, record, reasons)
