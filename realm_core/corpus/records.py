@@ -8,6 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Span = tuple[int, int]  # start and end, in characters of an article's text
+# What may be stated of a document.
+LONGEST_LANGUAGE = 20  # characters
+LONGEST_LICENCE = 200
+LONGEST_ATTRIBUTION = 500
+LONGEST_TAG = 100
+MOST_TAGS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,20 @@ class Block:
     end: int
     section: str
     url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a source states of a document beside its text; empty or None: nothing.
+
+    language: a code such as en or en-GB. date: the document's own, as 2024-05-31.
+    """
+
+    language: str = ""
+    date: str = ""
+    tags: tuple[str, ...] = ()
+    licence: str | None = None
+    attribution: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,15 @@
 `id`, `title` and `text` are required in every row. An id may be an integer; of several rows with the same id the first
 is kept. A row with blank text gives no article. Titles are truncated to 512 characters; null bytes and other invisible
 characters are removed from all texts.
+
+`language`, `date`, `tags`, `licence` and `attribution` are for documents (`described`); ingesting reads none of them.
 """
 
 from __future__ import annotations
 
 import codecs
+import datetime
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,14 +20,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from realm_core.corpus.records import RawArticle, Rights
+from realm_core.corpus.records import (
+    LONGEST_ATTRIBUTION,
+    LONGEST_LANGUAGE,
+    LONGEST_LICENCE,
+    LONGEST_TAG,
+    MOST_TAGS,
+    RawArticle,
+    Rights,
+    Stated,
+)
 from realm_core.corpus.streams import MAX_LINE_BYTES, InputFile
-from realm_core.errors import RealmError
+from realm_core.errors import RealmError, quoted
 from realm_core.files import parse_json
 
 _REQUIRED = ("id", "title", "text")
 _COLUMNS = (*_REQUIRED, "url")
+_STATED = ("language", "date", "tags", "licence", "attribution")
 _ROWS_AT_ONCE = 256
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[-_].+)?", re.DOTALL)
 
 
 class JsonLinesSource:
@@ -48,6 +64,14 @@ class JsonLinesSource:
         return self._file.share_read()
 
     def articles(self, start: int) -> Iterator[RawArticle]:
+        return (_article(row, place, self.language) for row, place in self._rows(start))
+
+    def described(self) -> Iterator[tuple[RawArticle, Stated]]:
+        """Every article, and what its row states of it beside."""
+        return ((_article(row, place, self.language), _stated(row, place)) for row, place in self._rows(0))
+
+    def _rows(self, start: int) -> Iterator[tuple[dict[str, Any], str]]:
+        """Rows and where they are, from row `start` on."""
         record = 0
         for number, line in enumerate(self._file.lines(), 1):
             if number == 1:
@@ -57,7 +81,7 @@ class JsonLinesSource:
             record += 1
             if record > start:
                 place = f"{self._file.path}, line {number}"
-                yield _article(_parsed(line, place), place, self.language)
+                yield _parsed(line, place), place
 
 
 def _parsed(line: bytes, place: str) -> dict[str, Any]:
@@ -97,29 +121,44 @@ class ParquetSource:
         return self._read / self._total if self._total else None
 
     def articles(self, start: int) -> Iterator[RawArticle]:
+        return (_article(row, place, self.language) for row, place in self._rows(start, _COLUMNS))
+
+    def described(self) -> Iterator[tuple[RawArticle, Stated]]:
+        """Every article, and what its row states of it beside.
+
+        Lists of tags may expand from a few bytes to any size, so the caller bounds the memory.
+        """
+        rows = self._rows(0, (*_COLUMNS, *_STATED))
+        return ((_article(row, place, self.language), _stated(row, place)) for row, place in rows)
+
+    def _rows(self, start: int, wanted: tuple[str, ...]) -> Iterator[tuple[dict[str, Any], str]]:
+        """Rows and where they are, from row `start` on. wanted: the columns that are read where they exist."""
         path = self._file.path
         try:
-            columns = self._columns(pq.read_schema(path, memory_map=True))
+            schema = pq.read_schema(path, memory_map=True)
+            columns = self._columns(schema, wanted)
             # Dictionary-encoded, so that a text repeated in every row is in memory once.
-            with pq.ParquetFile(path, memory_map=True, read_dictionary=columns) as file:
-                yield from self._articles(file, columns, start)
+            texts = [name for name in columns if _is_text(schema.field(name).type)]
+            with pq.ParquetFile(path, memory_map=True, read_dictionary=texts) as file:
+                yield from self._read_rows(file, columns, start)
         except UnicodeDecodeError:
             raise RealmError(f"{path}, after row {self._read:,}: not valid UTF-8.") from None
-        except (pa.ArrowException, OSError, MemoryError) as error:
+        except (pa.ArrowException, OSError, MemoryError, KeyError) as error:
             raise RealmError(f"{path}, after row {self._read:,}: not a valid Parquet file ({error}).") from error
 
-    def _columns(self, schema: pa.Schema) -> list[str]:
-        """The columns to read; RealmError if a required one is missing or of the wrong type."""
-        columns = [name for name in _COLUMNS if name in schema.names]
+    def _columns(self, schema: pa.Schema, wanted: tuple[str, ...]) -> list[str]:
+        """The columns to read; RealmError if a required one is missing or one of them is of the wrong type."""
+        columns = [name for name in wanted if name in schema.names]
         missing = [name for name in _REQUIRED if name not in columns]
         if missing:
             raise RealmError(f"{self._file.path} has no column {missing[0]!r}; id, title and text are required.")
         for name in columns:
             if schema.names.count(name) > 1 or not _holds_texts(schema.field(name)):
-                raise RealmError(f"{self._file.path}: the column {name!r} must contain strings.")
+                held = {"date": "dates or strings", "tags": "strings or lists of strings"}.get(name, "strings")
+                raise RealmError(f"{self._file.path}: the column {name!r} must contain {held}.")
         return columns
 
-    def _articles(self, file: pq.ParquetFile, columns: list[str], start: int) -> Iterator[RawArticle]:
+    def _read_rows(self, file: pq.ParquetFile, columns: list[str], start: int) -> Iterator[tuple[dict[str, Any], str]]:
         self._read, self._total = 0, file.metadata.num_rows
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
             if self._read + batch.num_rows <= start:
@@ -129,17 +168,26 @@ class ParquetSource:
             for position in range(batch.num_rows):
                 self._read += 1
                 if self._read > start:
-                    row = {name: batch.column(name)[position].as_py() for name in columns}
-                    yield _article(row, f"{self._file.path}, row {self._read}", self.language)
+                    place = f"{self._file.path}, row {self._read}"
+                    yield {name: _value(batch.column(name)[position], name, place) for name in columns}, place
 
     def _check_lengths(self, batch: pa.RecordBatch) -> None:
         for column in batch.columns:
             values = column.dictionary if pa.types.is_dictionary(column.type) else column
-            if pa.types.is_integer(values.type) or not len(values):
+            if not _is_text(values.type) or not len(values):
                 continue
             if (pc.max(pc.binary_length(values)).as_py() or 0) > MAX_LINE_BYTES:
                 place = f"{self._file.path}, rows {self._read + 1} to {self._read + batch.num_rows}"
                 raise RealmError(f"{place}: a text is longer than {MAX_LINE_BYTES >> 20} MiB.")
+
+
+def _value(scalar: pa.Scalar, name: str, place: str) -> Any:
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError:
+        raise
+    except (ValueError, OverflowError, KeyError) as error:  # a day beyond Python's, a time zone that is none
+        raise RealmError(f"{place}: {name!r} cannot be read ({error}).") from None
 
 
 def _holds_texts(field: pa.Field) -> bool:
@@ -147,6 +195,14 @@ def _holds_texts(field: pa.Field) -> bool:
     data_type = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     if field.name == "id" and pa.types.is_integer(data_type):
         return True
+    if field.name == "date" and (pa.types.is_date(data_type) or pa.types.is_timestamp(data_type)):
+        return True
+    if field.name == "tags" and (pa.types.is_list(data_type) or pa.types.is_large_list(data_type)):
+        data_type = data_type.value_type
+    return _is_text(data_type)
+
+
+def _is_text(data_type: pa.DataType) -> bool:
     return bool(pa.types.is_string(data_type) or pa.types.is_large_string(data_type))
 
 
@@ -164,3 +220,57 @@ def _article(row: dict[str, Any], place: str, language: str) -> RawArticle:
     if not identity.strip() or not row["title"].strip():
         raise RealmError(f"{place}: {'title' if identity.strip() else 'id'!r} is blank.")
     return RawArticle(identity, row["title"], url, row["text"], "plain", language)
+
+
+def _stated(row: dict[str, Any], place: str) -> Stated:
+    """What a row states of its document beside the text; RealmError names the place and the column."""
+    language = _text_of(row, "language", LONGEST_LANGUAGE, place) or ""
+    if language and not _LANGUAGE.fullmatch(language):
+        raise RealmError(f"{place}: 'language' is {quoted(language)}, a code such as en is expected.")
+    return Stated(
+        language,
+        _day_of(row, place),
+        _tags_of(row, place),
+        _text_of(row, "licence", LONGEST_LICENCE, place),
+        _text_of(row, "attribution", LONGEST_ATTRIBUTION, place),
+    )
+
+
+def _text_of(row: dict[str, Any], name: str, longest: int, place: str) -> str | None:
+    """A line of text; None where the row has none."""
+    value = row.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise RealmError(f"{place}: {name!r} is {type(value).__name__}, a string is expected.")
+    if len(text := " ".join(value.split())) > longest:
+        raise RealmError(f"{place}: {name!r} has {len(text):,} characters, and may have {longest}.")
+    return text or None
+
+
+def _day_of(row: dict[str, Any], place: str) -> str:
+    value = row.get("date")
+    if value is None or value == "":
+        return ""
+    if isinstance(value, datetime.date):  # of Parquet; one with a time is one, too
+        return value.isoformat()[:10]
+    try:
+        if isinstance(value, str) and _DAY.fullmatch(value):
+            return datetime.date.fromisoformat(value).isoformat()
+    except ValueError:
+        pass
+    raise RealmError(f"{place}: 'date' is {quoted(value)}, a day such as 2024-05-31 is expected.")
+
+
+def _tags_of(row: dict[str, Any], place: str) -> tuple[str, ...]:
+    """Tags of a list of strings, or of one string with commas between them; each once."""
+    value = row.get("tags")
+    told = value.split(",") if isinstance(value, str) else [] if value is None else value
+    if not isinstance(told, list) or not all(isinstance(tag, str) for tag in told):
+        raise RealmError(f"{place}: 'tags' is {quoted(value)}, a list of strings or one with commas is expected.")
+    tags = tuple(dict.fromkeys(words for tag in told if (words := " ".join(tag.split()))))
+    if len(tags) > MOST_TAGS:
+        raise RealmError(f"{place}: 'tags' has {len(tags):,} tags, and may have {MOST_TAGS}.")
+    if tags and len(longest := max(tags, key=len)) > LONGEST_TAG:
+        raise RealmError(f"{place}: 'tags' has one of {len(longest):,} characters, which may have {LONGEST_TAG}.")
+    return tags

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from realm_core.corpus.cleaning import article_of
 from realm_core.corpus.mediawiki import MediaWikiSource
-from realm_core.corpus.records import Article, RawArticle
+from realm_core.corpus.records import Article, RawArticle, Stated
 from realm_core.corpus.rows import JsonLinesSource, ParquetSource
 from realm_core.corpus.streams import InputFile
 from realm_core.documents.draft import Budget
+from realm_core.documents.languages import language_code
 from realm_core.documents.records import DocumentSection, Limits, ParsedDocument
 from realm_core.documents.zim import read_zim
 from realm_core.errors import RealmError
@@ -39,13 +40,19 @@ def read_container(kind: str, path: Path, budget: Budget, limits: Limits) -> lis
 def _articles(kind: str, path: Path, budget: Budget, limits: Limits) -> Iterator[ParsedDocument]:
     if kind != "parquet":
         _check_unpacked(path, limits)
-    source = _SOURCES[kind](path)
-    language = source.language if kind == "mediawiki" else ""  # the others' is a default, stated nowhere
-    for raw in source.articles(0):
+    for raw, stated in _described(_SOURCES[kind](path)):
         budget.take(len(raw.text))
         cleaned = article_of(raw)
         if cleaned is not None:
-            yield _document(raw, cleaned[0], kind, language)
+            yield _document(cleaned[0], kind, stated)
+
+
+def _described(source: JsonLinesSource | ParquetSource | MediaWikiSource) -> Iterator[tuple[RawArticle, Stated]]:
+    """Articles, and what is stated of them. A language that rows do not state is a default of the source."""
+    if not isinstance(source, MediaWikiSource):
+        return source.described()
+    stated = Stated(language=source.language)
+    return ((raw, stated) for raw in source.articles(0))
 
 
 def _check_unpacked(path: Path, limits: Limits) -> None:
@@ -58,8 +65,11 @@ def _check_unpacked(path: Path, limits: Limits) -> None:
             raise RealmError(f"holds more than {limit} when unpacked, which is the limit.")
 
 
-def _document(raw: RawArticle, article: Article, kind: str, language: str) -> ParsedDocument:
-    return ParsedDocument(article.title, language, _sections(article), (), kind, (), article.id, article.url)
+def _document(article: Article, kind: str, stated: Stated) -> ParsedDocument:
+    return ParsedDocument(
+        article.title, language_code(stated.language), _sections(article), (), kind, (), article.id, article.url,
+        stated.date, stated.tags, stated.licence, stated.attribution,
+    )  # fmt: skip
 
 
 def _sections(article: Article) -> tuple[DocumentSection, ...]:

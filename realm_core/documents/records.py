@@ -33,6 +33,7 @@ class ParsedDocument:
     warnings:  sentences about what was guessed or not read.
     identity:  of a record that has an id (JSON lines, Parquet, MediaWiki, ZIM); else "".
     url:       where a record says that it is from; else "".
+    date, tags, licence, attribution: as a row of JSON lines or Parquet states them (`corpus.records.Stated`).
     """
 
     title: str
@@ -43,6 +44,10 @@ class ParsedDocument:
     warnings: tuple[str, ...] = ()
     identity: str = ""
     url: str = ""
+    date: str = ""
+    tags: tuple[str, ...] = ()
+    licence: str | None = None
+    attribution: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,5 +87,5 @@ def _document(row: dict[str, Any]) -> ParsedDocument:
         DocumentSection(tuple(section["headings"]), section["text"], section["page"]) for section in row["sections"]
     )
     return ParsedDocument(
-        **{**row, "sections": sections, "links": tuple(row["links"]), "warnings": tuple(row["warnings"])}
+        **{**row, "sections": sections, **{name: tuple(row[name]) for name in ("links", "warnings", "tags")}}
     )

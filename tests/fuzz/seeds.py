@@ -97,7 +97,9 @@ TORCH_TABLE: Final = (
     b"K\x00K\x01\x85K\x01\x85\x89ccollections\nOrderedDict\n)RtRs."
 )
 _ROWS: Final[list[dict[str, Any]]] = [
-    {"id": f"i{n}", "title": f"Title {n}", "text": f"Text {n} is é.", "url": f"https://e.org/{n}"} for n in range(3)
+    {"id": f"i{n}", "title": f"Title {n}", "text": f"Text {n} is é.", "url": f"https://e.org/{n}"}
+    | {"language": "en", "date": "2024-05-31", "tags": ["a", "b"], "licence": "CC0", "attribution": "Ada"}
+    for n in range(3)
 ]
 
 

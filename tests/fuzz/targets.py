@@ -14,7 +14,8 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -95,10 +96,10 @@ def _texts(scene: Scene) -> Iterator[Target]:
     yield Target("wikitext", prose, seeds.WIKITEXTS, "text")
     yield Target("dump", _file(plain / "d.xml", lambda path: _articles(MediaWikiSource(path))), seeds.dumps(), "text")
     yield Target(
-        "jsonl", _file(plain / "r.jsonl", lambda path: _articles(JsonLinesSource(path))), seeds.rows(), "lines"
+        "jsonl", _file(plain / "r.jsonl", lambda path: _described(JsonLinesSource(path))), seeds.rows(), "lines"
     )
     yield Target(
-        "parquet", _file(plain / "r.parquet", lambda path: _articles(ParquetSource(path))), seeds.tables(), "bytes"
+        "parquet", _file(plain / "r.parquet", lambda path: _described(ParquetSource(path))), seeds.tables(), "bytes"
     )
     yield Target("toml", _file(plain / "c.toml", lambda path: read_settings(PretrainConfig, path)), seeds.TOMLS, "text")
     yield Target(
@@ -238,6 +239,15 @@ def _backup(scene: Scene) -> Target:
             assert [one.name for one in place.parent.iterdir()] == ["unpacked"], "something was written beside"
 
     return Target("backup", _file(outside / "backup.tar", read), (seeds.backup(),), "bytes")
+
+
+def _described(source: JsonLinesSource | ParquetSource) -> None:
+    """As ingesting reads it, and as an upload is read."""
+    with suppress(RealmError):
+        _articles(source)
+    for _, stated in source.described():
+        json.dumps(asdict(stated), ensure_ascii=False).encode()
+        assert not stated.date or date.fromisoformat(stated.date)
 
 
 def _articles(source: ArticleSource) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
 from django.forms.forms import DeclarativeFieldsMetaclass
 
+from realm_core.corpus.records import LONGEST_ATTRIBUTION, LONGEST_LANGUAGE, LONGEST_LICENCE
 from webapp.documents.reading import (
     LARGEST_FILE_BYTES,
-    LONGEST_ATTRIBUTION,
     LONGEST_COLLECTION,
-    LONGEST_LANGUAGE,
-    LONGEST_LICENCE,
     LONGEST_TITLE,
     LONGEST_URL,
     Address,
@@ -99,18 +97,21 @@ class DocumentForm(forms.Form, metaclass=_AbstractForm):
     def given(self, document_id: str = "") -> list[DocumentInput]:
         """The documents in a valid form. document_id: of the document that the only one replaces."""
         known: dict[str, Any] = self.cleaned_data
+        blank: Literal[""] | None = "" if document_id else None  # an emptied field of a change is one that was given
+        tags = tuple(tag for one in known["tags"].split(",") if (tag := one.strip()))
         return [
             DocumentInput(
                 source,
                 document_id=document_id,
                 title=known["title"],
                 url=known.get("url"),
-                licence=known["licence"],
-                attribution=known["attribution"],
+                licence=known["licence"] or blank,
+                attribution=known["attribution"] or blank,
                 language=known["language"],
-                date=known["date"] or "",  # an emptied field is one that was given
-                tags=tuple(tag for one in known["tags"].split(",") if (tag := one.strip())),
+                date=known["date"] or blank,
+                tags=tags if tags or document_id else None,
                 collection=known["collection"],
+                licence_needed=True,
             )
             for source in self.sources
         ]
@@ -147,6 +148,11 @@ class FileForm(DocumentForm):
         instead=lambda: "split it, or ingest it as a corpus",
         help_text=_FORMATS,
     )
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.fields["licence"].required = False
+        self.fields["licence"].help_text += " It may be empty where every row of JSON lines or Parquet has its own."
 
     @property
     def sources(self) -> list[Source]:

@@ -8,6 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from realm_core.corpus.records import (
+    LONGEST_ATTRIBUTION,
+    LONGEST_LANGUAGE,
+    LONGEST_LICENCE,
+    LONGEST_TAG,
+    MOST_TAGS,
+)
 from realm_core.errors import RealmError
 from webapp.models import CorpusSnapshot
 from webapp.models.collection import LONGEST_NAME
@@ -24,17 +31,12 @@ MOST_CHARACTERS: Final = 5_000_000  # of all documents of an edit: some 3,000 bl
 MOST_DOCUMENTS: Final = 1_000  # of an edit; more are to be ingested as a corpus
 LONGEST_ID: Final = 200
 LONGEST_TITLE: Final = 512
-LONGEST_LICENCE: Final = 200
-LONGEST_ATTRIBUTION: Final = 500
-LONGEST_LANGUAGE: Final = 20
 LONGEST_URL: Final = 2048
 LONGEST_COLLECTION: Final = LONGEST_NAME
-MOST_TAGS: Final = 50
-LONGEST_TAG: Final = 100
 BASE_FORMAT: Final = "base"  # of a document that came with the corpus
 _PDF: Final = "pdf"
 _NO_END: Final = "/touched"  # of an id: it is that of an address (`documents/urls.py`)
-_OWN: Final = ("url", "licence", "attribution", "language", "date", "tags", "collection")  # of a document
+_OWN: Final = ("url", "language", "collection")  # of a document, which no row of a file changes
 
 
 class Unreadable(RealmError):
@@ -84,9 +86,10 @@ class DocumentInput:
 
     document_id: empty: made up (or the source's own, of a file that holds many documents). title: empty: what the
     source itself says.
-    What is None was not given: a document that takes the place of another keeps that one's own value, and for a new one
-    it is as empty. Empty: for url and language what the source itself says; for language then the corpus's; for
-    collection the corpus's own, which is called as the corpus is; for the rest there is none.
+    What is None was not given: then what the document's row in a file states counts, or else, of a document that takes
+    the place of another, that one's own value (`with_own`); for a new one it is as empty. Empty: for url and language
+    what the source itself says; for language then the corpus's; for collection the corpus's own, which is called as the
+    corpus is; for the rest there is none. licence_needed: refused if it is stated nowhere.
     """
 
     source: Source
@@ -99,10 +102,13 @@ class DocumentInput:
     date: datetime.date | Literal[""] | None = None
     tags: tuple[str, ...] | None = None
     collection: str | None = None
+    licence_needed: bool = False
+    own: LivingDocument | None = None
 
     def with_own(self, own: LivingDocument) -> DocumentInput:
         """It in the place of a document, whose values stay where none is given."""
-        return replace(self, **{name: getattr(own, name) for name in _OWN if getattr(self, name) is None})
+        kept = {name: getattr(own, name) for name in _OWN if getattr(self, name) is None}
+        return replace(self, own=own, document_id=own.id, **kept)
 
 
 @dataclass(frozen=True)
@@ -230,7 +236,7 @@ def _taken(
 ) -> Taken:
     from realm_core.living.documents import DocumentRefused, LivingDocument, cleaned
 
-    title = (given.title if alone else "") or read.title
+    title, own = (given.title if alone else "") or read.title, given.own
     text, sections = _with_sections(read.sections)
     document = LivingDocument(
         id=given.document_id or read.identity or f"d-{uuid.uuid4().hex[:16]}",
@@ -238,13 +244,15 @@ def _taken(
         text=text,
         sections=sections,
         url=given.url or read.url,
-        licence=given.licence or "",  # not the corpus's: nobody has said that this text is under it
-        attribution=given.attribution or "",
+        licence=_first(given.licence, read.licence, own.licence if own else ""),  # not the corpus's: nobody says so
+        attribution=_first(given.attribution, read.attribution, own.attribution if own else ""),
         language=given.language or read.language or corpus.language,
-        date=given.date or None,
-        tags=given.tags or (),
+        date=_date(given, read),
+        tags=given.tags if given.tags is not None else read.tags or (own.tags if own else ()),
         collection=one_line(given.collection or "") or corpus.name,
     )
+    if given.licence_needed and not document.licence:
+        raise DocumentRefused(document.id, f"The licence of {title!r} is stated nowhere: give one.")
     document = cleaned(document)
     if len(document.id) > LONGEST_ID:
         says = f"The document {document.id[:50]!r}… has an id of more than {LONGEST_ID} characters."
@@ -253,6 +261,19 @@ def _taken(
         raise DocumentRefused(document.id, f"The id {document.id!r} ends with {_NO_END!r}, which no id may.")
     document = replace(document, language=document.language[:LONGEST_LANGUAGE])
     return Taken(document, read.format, pdf, name=file_name)
+
+
+def _date(given: DocumentInput, read: ParsedDocument) -> datetime.date | None:
+    if given.date is not None:
+        return given.date or None
+    if read.date:
+        return datetime.date.fromisoformat(read.date)
+    return given.own.date if given.own else None
+
+
+def _first(*stated: str | None) -> str:
+    """The first that is not None."""
+    return next((one for one in stated if one is not None), "")
 
 
 def _with_sections(read: Sequence[DocumentSection]) -> tuple[str, tuple[Section, ...]]:

@@ -6,12 +6,11 @@ from typing import Any, Final
 
 from rest_framework import serializers
 
+from realm_core.corpus.records import LONGEST_ATTRIBUTION, LONGEST_LICENCE
 from webapp.documents.reading import (
     LARGEST_FILE_BYTES,
-    LONGEST_ATTRIBUTION,
     LONGEST_COLLECTION,
     LONGEST_ID,
-    LONGEST_LICENCE,
     LONGEST_TITLE,
     MOST_DOCUMENTS,
     Address,
@@ -48,13 +47,14 @@ class AboutSerializer(StrictSerializer):
         default=None,
         allow_null=True,
         allow_blank=True,
-        help_text=f"At most {LONGEST_LICENCE} characters; of a new document, if not given, it is not stated.",
+        help_text=f"At most {LONGEST_LICENCE} characters; of a new document, if not given, what a row of the file "
+        "states, or it is not stated.",
     )
     attribution = StrictCharField(
         default=None,
         allow_null=True,
         allow_blank=True,
-        help_text=f"Whom the text is by. At most {LONGEST_ATTRIBUTION} characters.",
+        help_text=f"Whom the text is by. At most {LONGEST_ATTRIBUTION} characters; if not given, as for the licence.",
     )
     language = StrictCharField(
         default=None,

@@ -161,7 +161,7 @@ def read_inputs(given: Sequence[DocumentInput], changed_id: str | None = None) -
     corpus = active().index.corpus
     fetched = fetching.fetched(given)
     if own is not None:
-        fetched = [replace(fetched[0].with_own(own), document_id=own.id)]
+        fetched = [fetched[0].with_own(own)]
     return read(fetched, corpus, only_one=changed_id is not None)
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import bz2
+import datetime
 import gzip
 import io
 import json
 import sys
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from realm_core.corpus.rows import JsonLinesSource, ParquetSource
+from realm_core.documents.records import ParsedDocument, from_json, to_json
 from tests.core.corpus.dumps import dump, page
 from tests.core.documents.files import Reader, shown
 
@@ -22,7 +27,7 @@ ROWS = [
 LINES = "\n".join(map(json.dumps, ROWS)).encode()
 
 
-def parquet(rows: list[dict[str, str]]) -> bytes:
+def parquet(rows: list[dict[str, Any]]) -> bytes:
     file = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows), file)
     return file.getvalue()
@@ -35,6 +40,82 @@ def test_json_lines(reader: Reader, packed: object) -> None:
     assert (first.identity, first.title, first.format, first.language) == ("1", "Alpha", "jsonl", "")
     assert shown(first) == [((), "A letter.\nThe first.")]
     assert (second.identity, second.url) == ("b", "https://example.org/b")
+
+
+ABOUT = {
+    "language": "en-GB",
+    "date": "2024-05-31",
+    "tags": ["city", " old  town ", "city"],
+    "licence": "CC0",
+    "attribution": "Ada",
+}
+
+
+def about(document: ParsedDocument) -> tuple[object, ...]:
+    return document.language, document.date, document.tags, document.licence, document.attribution
+
+
+def test_what_a_row_states_of_its_document(reader: Reader) -> None:
+    rows = [{**ROWS[0], **ABOUT}, {**ROWS[1], "tags": "a, b,", "date": None}]
+    first, second = reader.many("\n".join(map(json.dumps, rows)).encode(), "a.jsonl")
+    assert about(first) == ("en", "2024-05-31", ("city", "old town"), "CC0", "Ada")
+    assert about(second) == ("", "", ("a", "b"), None, None)
+    assert from_json(to_json([first])) == [first]
+
+
+@pytest.mark.parametrize(
+    "date", [datetime.date(2024, 5, 31), datetime.datetime(2024, 5, 31, 12), "2024-05-31"], ids=["day", "time", "text"]
+)
+def test_what_a_row_of_parquet_states(reader: Reader, date: object) -> None:
+    row = {"id": "1", "title": "Alpha", "text": "A letter.", **ABOUT, "date": date}
+    first, second = reader.many(parquet([row, {**row, "id": "2", "tags": None, "date": None}]), "a.parquet")
+    assert about(first) == ("en", "2024-05-31", ("city", "old town"), "CC0", "Ada")
+    assert about(second) == ("en", "", (), "CC0", "Ada")
+    (third,) = reader.many(parquet([{**row, "tags": "a,b"}]), "a.parquet")
+    assert third.tags == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("stated", "told"),
+    [
+        ({"date": "2024-13-01"}, "'date' is '2024-13-01', a day such as 2024-05-31 is expected."),
+        ({"date": "31.5.2024"}, "'date' is '31.5.2024', a day such as 2024-05-31 is expected."),
+        ({"date": 2024}, "'date' is 2024, a day such as 2024-05-31 is expected."),
+        ({"tags": {"a": 1}}, "'tags' is {'a': 1}, a list of strings or one with commas is expected."),
+        ({"tags": ["a", 1]}, "'tags' is ['a', 1], a list of strings or one with commas is expected."),
+        ({"tags": list(map(str, range(51)))}, "'tags' has 51 tags, and may have 50."),
+        ({"tags": ["a" * 101]}, "'tags' has one of 101 characters, which may have 100."),
+        ({"language": "English"}, "'language' is 'English', a code such as en is expected."),
+        ({"licence": 4}, "'licence' is int, a string is expected."),
+        ({"attribution": "a" * 501}, "'attribution' has 501 characters, and may have 500."),
+    ],
+)
+def test_line_and_column_of_what_is_wrong(reader: Reader, stated: dict[str, object], told: str) -> None:
+    lines = "\n".join(map(json.dumps, [ROWS[0], {**ROWS[1], **stated}])).encode()
+    assert reader.refusal(lines, "a.jsonl") == f"a.jsonl, line 2: {told}"
+
+
+def test_columns_of_parquet_of_another_type(reader: Reader) -> None:
+    row = {"id": "1", "title": "Alpha", "text": "A letter."}
+    assert reader.refusal(parquet([{**row, "date": 5}]), "a.parquet") == (
+        "a.parquet: the column 'date' must contain dates or strings."
+    )
+    assert "'tags' must contain strings or lists of strings." in reader.refusal(
+        parquet([{**row, "tags": [1]}]), "a.parquet"
+    )
+    late = io.BytesIO()
+    days = pa.array([2**31 - 1], pa.int32()).cast(pa.date32())
+    pq.write_table(pa.table({**{name: [value] for name, value in row.items()}, "date": days}), late)
+    assert reader.refusal(late.getvalue(), "a.parquet").startswith("a.parquet, row 1: 'date' cannot be read (")
+
+
+def test_ingesting_reads_none_of_it(tmp_path: Path) -> None:
+    """Columns of these names may hold anything there."""
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({**ROWS[0], "date": "May", "tags": 3}))
+    assert [one.title for one in JsonLinesSource(path).articles(0)] == ["Alpha"]
+    path.write_bytes(parquet([{"id": "1", "title": "Alpha", "text": "A letter.", "date": 5}]))
+    assert [one.title for one in ParquetSource(path).articles(0)] == ["Alpha"]
 
 
 def test_the_place_of_a_damaged_line(reader: Reader) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import json
 import re
 from collections.abc import Sequence
+from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
@@ -151,8 +153,32 @@ def test_an_address_is_added(given: list[DocumentInput], staff: Person) -> None:
 def test_nothing_is_added_without_source_and_licence(way: str, given: list[DocumentInput], staff: Person) -> None:
     response = staff.client.post(f"/manage/documents/add/?from={way}", {})
     assert response.status_code == 422
-    assert response.content.decode().count("This field is required.") == (3 if way == "text" else 2)
+    assert response.content.decode().count("This field is required.") == {"text": 3, "file": 1, "address": 2}[way]
     assert not given
+
+
+def test_rows_of_a_file_may_state_their_own_licence(answering: Deployment, staff: Person) -> None:
+    """Where neither they nor the form do, nothing is added: the corpus's own is not theirs."""
+
+    def sent(row: dict[str, Any], **form: str) -> Any:
+        line = json.dumps({"id": "turku", "title": "Turku", "text": "Turku is a city in Finland.", **row})
+        file = SimpleUploadedFile("cities.jsonl", line.encode(), "application/octet-stream")
+        return staff.client.post("/manage/documents/add/?from=file", {"file": file, **form}, follow=True)
+
+    refused = sent({})
+    assert refused.status_code == 422 and "The licence of" in refused.content.decode() and not Document.objects.exists()
+    refused = sent({"licence": "CC0", "date": "May"})
+    assert "cities.jsonl, line 1: " in _plain(refused.content.decode()) and not Document.objects.exists()
+
+    about = {"licence": "CC0", "attribution": "Ada", "language": "eng", "date": "2024-05-31", "tags": ["city", "old"]}
+    assert sent(about).status_code == 200
+    row = Document.objects.get()
+    assert (row.licence, row.attribution, row.language, row.tags) == ("CC0", "Ada", "en", ["city", "old"])
+    assert row.date == datetime.date(2024, 5, 31)
+    sent({**about, "id": "oulu", "title": "Oulu"}, licence="CC BY 4.0", date="2020-01-01", tags="river", language="fi")
+    row = Document.objects.get(document_id="oulu")
+    assert (row.licence, row.attribution, row.language, row.tags) == ("CC BY 4.0", "Ada", "fi", ["river"])
+    assert row.date == datetime.date(2020, 1, 1)
 
 
 @pytest.mark.parametrize(
