@@ -55,7 +55,7 @@ class Ground:
 
 
 DEFAULT = Ground(
-    blocks=10_054,
+    blocks=11_806,
     shard_rows=2500,
     questions="plain-dev",
     sample=40,
