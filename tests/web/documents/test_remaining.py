@@ -34,7 +34,8 @@ SECRET = ARTICLES["Nile"].split(". ")[0].encode()
 def folders(folders: tuple[Path, Path, Path], tmp_path: Path) -> tuple[Path, Path, Path]:
     """The tiny deployment, copied to the data folder, from which it can be removed."""
     root = folders[0].parent
-    shutil.copytree(root, tmp_path, dirs_exist_ok=True)
+    for one in folders:  # alone: other tests leave theirs beside
+        shutil.copytree(one, tmp_path / one.relative_to(root))
     model, index, corpus = (tmp_path / one.relative_to(root) for one in folders)
     return model, index, corpus
 
