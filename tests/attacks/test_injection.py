@@ -106,7 +106,7 @@ def test_one_s_own_history(payload: str, ends: dict[str, list[Any]], member: Per
     assert own.question in shown and "Whose is number" not in shown
     client = TokenClient(member.user, "ask")
     assert [one["question"] for one in client.get("/api/v1/answers").json()["results"]] == [own.question]
-    for _, parameter in filter(lambda one: one[0] == "/api/v1/answers", lists()):
+    for _, parameter in filter(lambda one: one[0] == "/api/v1/answers", lists(ends)):
         assert b"Whose is" not in client.get("/api/v1/answers", {parameter: payload}).content
 
 
@@ -115,11 +115,9 @@ def test_parameters_of_the_api(payload: str, ends: dict[str, list[Any]], staff: 
     """Refused, every one, but for names: any text could be one, and finds nothing."""
     assert staff.user is not None
     client = TokenClient(staff.user, "ask", "operate")
+    addresses = list(lists(ends))
     before = rows()
-    places = {"{answer_id}": ends["answer"][0], "{job_id}": ends["manage-job-log"][0]}
-    for address, parameter in lists():
-        for place, end in places.items():
-            address = address.replace(place, str(end))
+    for address, parameter in addresses:
         response = client.get(address, {parameter: payload})
         if (address, parameter) in UNREAD and response.status_code == 503:
             continue

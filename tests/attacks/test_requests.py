@@ -15,10 +15,10 @@ from django.urls import reverse
 from tests.attacks.texts import SHORT, TEXTS, TYPED, in_turn
 from tests.web.conftest import FakeEngine, Person
 from tests.web.console import question_set
-from tests.web.operating import TokenClient, job
+from tests.web.operating import TokenClient, corpus_change, job
 from tests.web.pages import stored
 from webapp.kinds import KINDS
-from webapp.models import AskedAnswer, Deployment, Feedback, Job, JobState, Schedule
+from webapp.models import AskedAnswer, Deployment, Feedback, IndexGeneration, Job, JobState, Schedule
 from webapp.rest.reference_page import SchemaView
 
 pytestmark = pytest.mark.postgresql_only
@@ -175,28 +175,32 @@ def test_bodies_of_the_api(text: str, engine: FakeEngine, staff: Person) -> None
         assert response.status_code == 413 or json.loads(response.content)["jsonrpc"] == "2.0"
 
 
-def lists() -> Iterator[tuple[str, str]]:
-    """Every parameter that an address of the API describes."""
+def lists(ends: dict[str, list[Any]]) -> Iterator[tuple[str, str]]:
+    """Every parameter that an address of the API describes, with the ids of what there is in the address."""
+    change = corpus_change(IndexGeneration.objects.earliest("pk"))
+    ids = {"{answer_id}": ends["answer"][0], "{job_id}": ends["manage-job-log"][0], "{change_id}": change.pk}
     described = SchemaView.as_view()(RequestFactory().get("/api/v1/schema/?format=json")).render()
     for address, operations in json.loads(described.content)["paths"].items():
         for parameter in operations.get("get", {}).get("parameters", ()):
             if parameter["in"] == "query":
+                for place, end in ids.items():
+                    address = address.replace(place, str(end))
                 yield address, parameter["name"]
 
 
-NAMES = ("name", "language")  # of corpora: any text could be one, and none is called like these
+NAMES = ("name", "language", "document_id")  # any text could be one, and none is called like these
 # Any text could be one, and the files of this corpus are not there.
-UNREAD = {("/api/v1/documents", "title"), ("/api/v1/documents", "collection")}
+UNREAD = {
+    *(("/api/v1/documents", name) for name in ("title", "collection")),
+    *(("/api/v1/documents/{document_id}/touched", name) for name in ("cursor", "page_size")),
+}
 
 
 @pytest.mark.parametrize("text", in_turn(SHORT, 2))
 def test_parameters_of_the_api(text: str, ends: dict[str, list[Any]], staff: Person) -> None:
     assert staff.user is not None
     client = TokenClient(staff.user, "ask", "operate")
-    ids = {"{answer_id}": ends["answer"][0], "{job_id}": ends["manage-job-log"][0]}
-    for address, parameter in lists():
-        for place, end in ids.items():
-            address = address.replace(place, str(end))
+    for address, parameter in lists(ends):
         response = client.get(address, {parameter: text})
         if (address, parameter) in UNREAD and response.status_code == 503:
             continue

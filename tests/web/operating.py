@@ -9,7 +9,19 @@ from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import Client
 
-from webapp.models import ApiToken, Evaluation, IndexGeneration, Job, JobKind, Purpose, QuestionSet, SpanSet
+from webapp.models import (
+    ApiToken,
+    CorpusChange,
+    CorpusState,
+    Document,
+    Evaluation,
+    IndexGeneration,
+    Job,
+    JobKind,
+    Purpose,
+    QuestionSet,
+    SpanSet,
+)
 
 
 class TokenClient(Client):
@@ -69,3 +81,12 @@ def span_set(index: IndexGeneration) -> SpanSet:
 def job(**more: Any) -> Job:
     """A job's row that no worker hears of."""
     return Job.objects.create(**{"kind": JobKind.INDEX, "queue": "index"} | more)
+
+
+def corpus_change(index: IndexGeneration) -> CorpusChange:
+    """The removal of a document, as the ledger has it; files of the corpus are not needed."""
+    state = CorpusState.objects.filter(index=index).first()
+    state = state or CorpusState.objects.create(index=index, state_id="s", state={}, has_edits=True)
+    document = Document.objects.filter(index=index).first()
+    document = document or Document.objects.create(index=index, document_id="d", title="D", format="text", blocks=0)
+    return CorpusChange.objects.create(kind="removed", document=document, before=state, after=state)

@@ -20,14 +20,11 @@ from drf_spectacular.generators import SchemaGenerator
 
 from tests.web.conftest import FakeEngine
 from tests.web.console import ANSWERS, another_model, measured, question_set
-from tests.web.operating import TokenClient, job, span_set
+from tests.web.operating import TokenClient, corpus_change, job, span_set
 from tests.web.pages import stored
 from webapp.models import (
     ApiToken,
-    CorpusChange,
-    CorpusState,
     Deployment,
-    Document,
     Feedback,
     JobMetric,
     JobState,
@@ -393,12 +390,7 @@ def _record(name: str) -> Any:
         case "schedule":
             return Schedule.objects.create(corpus_name=active.index.corpus.name, trigger="every", hours=1).pk
         case "change":
-            state = CorpusState.objects.filter(index=active.index).first()
-            state = state or CorpusState.objects.create(index=active.index, state_id="s", state={}, has_edits=True)
-            document = Document.objects.filter(index=active.index).first() or Document.objects.create(
-                index=active.index, document_id="d", title="D", format="text", blocks=0
-            )
-            return CorpusChange.objects.create(kind="removed", document=document, before=state, after=state).pk
+            return corpus_change(active.index).pk
         case "answer":
             return stored.store().pk
         case "block":

@@ -22,7 +22,6 @@ import pyarrow as pa
 
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.records import RawArticle
-from realm_core.corpus.worker import prepare, to_request
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors
 from realm_core.index.choice import choose
@@ -93,6 +92,8 @@ def sampled(dump: Dump) -> tuple[Ingesting, float]:
 
 
 def _ingested(source: MediaWikiSource, head_bytes: int, dump: Dump) -> Ingesting:
+    from realm_core.corpus.worker import prepare, to_request  # loads the tokenizer, which no web process needs
+
     reading_s = cleaning_s = 0.0
     tables_bytes = blocks = 0
     articles = _until_cut(source, head_bytes < dump.size_bytes)
