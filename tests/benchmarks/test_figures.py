@@ -36,6 +36,7 @@ def a_round(random: np.random.Generator, *, windows: int, slow_of_changes: float
     )
 
 
+@pytest.mark.nightly
 def test_changes_that_change_nothing_are_told_from_those_that_do() -> None:
     random = np.random.default_rng(1)
     told = [share_longer([a_round(random, windows=60) for _ in range(3)], draws=100) for _ in range(30)]

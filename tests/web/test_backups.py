@@ -144,6 +144,7 @@ def test_nothing_is_restored_over_something(data: Path, index: IndexGeneration, 
         call_command("restore", str(tmp_path / "backup.tar"))
 
 
+@pytest.mark.nightly
 def test_a_process_that_has_not_asked_the_database_yet_makes_a_backup(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     migrated(tmp_path / "data" / "db.sqlite3")

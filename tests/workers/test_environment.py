@@ -136,6 +136,7 @@ def test_it_is_made_once_extended_and_mended(
     assert has(env, "first", "data")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("uv_finds_them", [True, False])
 def test_uv_installs_what_pip_need_not(
     uv_finds_them: bool,
@@ -160,6 +161,7 @@ def test_uv_installs_what_pip_need_not(
     assert by_pip == (["second"] if uv_finds_them else ["second", "first", "data"])
 
 
+@pytest.mark.nightly
 def test_other_hardware_starts_afresh(checkout: Path, made_at_once: None, pip_calls: list[tuple[str, ...]]) -> None:
     Environment(checkout, "cpu").ensure([])
     pip_calls.clear()

@@ -83,6 +83,7 @@ def test_a_broken_kernel_is_status_one(
         assert "FAIL  vectors" in printed
 
 
+@pytest.mark.nightly
 def test_the_cost_of_the_papers_run(
     base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

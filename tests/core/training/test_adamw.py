@@ -6,6 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
@@ -51,6 +52,7 @@ def test_it_moves_what_torchs_would_to_the_same_bits() -> None:
             assert all(torch.equal(state[name], others[name]) for name in state)
 
 
+@pytest.mark.nightly
 def test_a_training_loads_no_compiler() -> None:
     program = """
 import sys, torch

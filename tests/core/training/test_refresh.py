@@ -228,6 +228,7 @@ def test_pauses_between_attempts_grow_up_to_ten_seconds(
 # ── Kept alive by a trainer ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(900)  # a process is started, on a machine that may be busy
 def test_what_a_builder_cannot_do_is_in_its_log_and_in_the_trainers(towns: Towns, tmp_path: Path) -> None:
     weights = write_snapshot(towns, tmp_path, 4) / "model.safetensors"

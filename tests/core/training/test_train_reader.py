@@ -30,7 +30,7 @@ from tests.core.running import activity_of
 from tests.tiny import ARTICLES, tiny_deployment
 
 QUESTION = "Who directed 2001: A Space Odyssey?"
-SETTINGS = ("steps=60", "batch=8", "reader_lr=3e-3", "head_lr=3e-3", "dropout=0.0", "holdout=0.0", "warmup=0.0")
+SETTINGS = ("steps=45", "batch=8", "reader_lr=3e-3", "head_lr=3e-3", "dropout=0.0", "holdout=0.0", "warmup=0.0")
 
 
 def rows_file(folder: Path, rows: list[dict[str, object]]) -> Path:
@@ -113,7 +113,7 @@ def test_a_pupil_becomes_its_teacher(tmp_path: Path) -> None:
         rows,
         "--device",
         "cpu",
-        *(word for one in (*SETTINGS, "steps=80") for word in ("--set", one)),
+        *(word for one in (*SETTINGS, "steps=100") for word in ("--set", one)),
     ]
     activity_of("train-reader", ["--model", model, *options, "--output", tmp_path / "teacher"])
     wrong = [{**row, "answers": []} for row in colour_rows()]  # what the rows say shall not matter
