@@ -30,7 +30,7 @@ from tests.core.running import activity_of
 from tests.tiny import ARTICLES, tiny_deployment
 
 QUESTION = "Who directed 2001: A Space Odyssey?"
-SETTINGS = ("steps=45", "batch=8", "reader_lr=3e-3", "head_lr=3e-3", "dropout=0.0", "holdout=0.0", "warmup=0.0")
+SETTINGS = ("steps=60", "batch=8", "reader_lr=3e-3", "head_lr=3e-3", "dropout=0.0", "holdout=0.0", "warmup=0.0")
 
 
 def rows_file(folder: Path, rows: list[dict[str, object]]) -> Path:
