@@ -6,6 +6,7 @@ import re
 
 _ARTICLE = re.compile(r"(?:a(?! cappella\b| priori\b| posteriori\b| la\b)|an|the)\s+(?=\S)")
 _ABBREVIATION = re.compile(r"\b(?:(?:[A-Z]\.)+[A-Z]|Jr|Sr|Inc|Ltd|Co)$")
+_WORD = re.compile(r"\w")
 _PAIRS = (('"', '"'), ("“", "”"), ("«", "»"), ("(", ")"), ("[", "]"))
 
 
@@ -23,12 +24,15 @@ def displayed(text: str, start: int, end: int) -> tuple[int, int]:
             start -= 1
         elif "closing" in lacking and text[end : end + 1] == closing:
             end += 1
-        elif lacking and end - start > 2:
-            start += text[start] in (opening, closing)
-            end -= text[end - 1] in (opening, closing)
+        elif "opening" in lacking and text[end - 1] == closing and _WORD.search(text, start, end):
+            end -= 1
+        elif "closing" in lacking and text[start] == opening and _WORD.search(text, start, end):
+            start += 1
     if text[end : end + 1] == "." and _ABBREVIATION.search(text[start:end]):
         end += 1
     inner = text[start:end]
+    if not inner.strip():
+        return start, end
     return start + len(inner) - len(inner.lstrip()), end - len(inner) + len(inner.rstrip())
 
 

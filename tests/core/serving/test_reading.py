@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from realm_core.corpus.records import Block
 from realm_core.serving.reading import ReadBlock, unconcluded
+from realm_core.serving.wording import displayed
 from realm_core.text.wordpieces import Wordpieces
 
 
@@ -24,6 +27,8 @@ from realm_core.text.wordpieces import Wordpieces
         ('Melvin Jerome "Mel" Blanc spoke.', 'Jerome "Mel" Blanc', 'Jerome "Mel" Blanc'),
         ("It joined the alliance (NATO) early.", "the alliance (NATO", "alliance (NATO)"),
         ("It joined the alliance (NATO) early.", "NATO)", "(NATO)"),
+        ('He said "yes" and "no', '"yes" and "', '"yes" and'),
+        ("It has parts (a) and b) only.", "(a) and b)", "(a) and b"),
         ("It is in Washington, D.C. today.", "Washington, D.C", "Washington, D.C."),
         ("It is rich in vitamin K. So is kale.", "vitamin K", "vitamin K"),
         ("He wrote “War and Peace” then.", "War and Peace”", "“War and Peace”"),
@@ -43,3 +48,15 @@ def test_an_answer_has_no_article_and_no_mark_without_its_partner(text: str, mar
     (read,) = unconcluded("?", [ReadBlock(block, body, 1.0, logits_LM)], "block+null").evidence
     best = read.candidates[0]
     assert (best.text, read.text[best.start : best.end]) == (shown, shown)
+
+
+@given(st.text('ab "().', min_size=1, max_size=12), st.data())
+def test_what_is_displayed_is_within_the_text_and_has_the_span_s_words(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, len(text)))
+    first, last = displayed(text, start, end)
+    assert 0 <= first <= last <= len(text)
+    words = [character for character in text[start:end] if character in "ab"]
+    shown = [character for character in text[first:last] if character in "ab"]
+    article = text[start:end].lstrip().startswith("a ")
+    assert shown == words or (article and shown == words[1:])
