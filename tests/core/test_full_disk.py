@@ -201,7 +201,7 @@ def full(done: subprocess.CompletedProcess[str]) -> str:
     return refused(done, "is full; free some space and run this again.")
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # test_ingesting reaches a limit in the same place
 def test_ingesting_onto_a_full_disk(disk: SmallDisk, articles: Path) -> None:
     source = ("--source", "jsonl", "--path", articles, "--processes", "1")
     command = ("ingest", *source, "--name", "full", "--output", disk.path / "corpora", "--run", disk.path / "run")

@@ -32,7 +32,6 @@ def wait_for_rounds(count: int) -> None:
     wait_until(lambda: reported.update(Scheduler.objects.values_list("seen_at")) or len(reported) >= most)
 
 
-@pytest.mark.nightly
 def test_no_job_is_lost_or_doubled(workers: Workers, clock: Path) -> None:
     job = make_job(steps=60)
     first = workers.worker()

@@ -15,7 +15,7 @@ from webapp.models import Job
 from webapp.models.job import MAX_ATTEMPTS
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the test beside it kills a worker every day
 @pytest.mark.timeout(600)  # of eight jobs, on a machine that may be busy
 def test_each_job_of_a_worker_ends_as_it_should(workers: Workers) -> None:
     """One worker for all, because it takes longer to start than they do."""

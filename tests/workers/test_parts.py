@@ -51,7 +51,7 @@ def test_parts_are_shared_by_workers_and_the_whole_comes_last(workers: Workers) 
     assert (job.result, job.attempt, len(steps(job))) == ({"recorded": 2}, 1, 2)
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # stopping stops all parts every day
 def test_a_part_that_fails_fails_the_whole_and_stops_the_others(workers: Workers) -> None:
     job = make_job(parts=4, part_step_s=0.3, part_steps=100)
     workers.worker()
@@ -134,7 +134,7 @@ def test_a_builder_runs_as_long_as_its_training(workers: Workers) -> None:
     assert not any(map(alive, processes(part)))
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # a worker with parts dies every day
 def test_builder_and_training_survive_each_other_and_either_worker(workers: Workers) -> None:
     job = make_job(queue="train", steps=100_000, step_s=0.2, builder=1)
     trainer = workers.worker(queues="train")

@@ -114,7 +114,6 @@ def kept(whole: Site, answers: list[str], *commands: list[str], **environment: s
     return told
 
 
-@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_the_database_crashes_and_comes_back(whole: Site) -> None:
     before = {answer for (answer,) in whole.rows("SELECT id::text FROM webapp_askedanswer")}
@@ -161,7 +160,6 @@ def test_the_database_crashes_and_comes_back(whole: Site) -> None:
     assert whole.call("GET", "/readyz")[0] == 200
 
 
-@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_the_broker_goes_and_comes_back(whole: Site) -> None:
     """Questions are answered uncounted meanwhile; a job that is started waits for the broker, and runs once.

@@ -99,7 +99,7 @@ def test_a_fold_that_died_starts_over(start: Store, tmp_path: Path) -> None:
         assert leftovers(store) == []
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # an edit and a fold die every day
 def test_a_purge_that_died_is_finished_or_done_again(start: Store, tmp_path: Path) -> None:
     before = asked(start)
     stores = killed("purges", tmp_path)
@@ -120,7 +120,7 @@ def test_a_purge_that_died_is_finished_or_done_again(start: Store, tmp_path: Pat
         assert not any(paragraph(5).encode() in path.read_bytes() for path in held), number
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # an edit and a fold die every day
 def test_a_sweep_that_died_leaves_no_half_segment(start: Store, tmp_path: Path) -> None:
     """An edit that is made again finds its segment whole, or writes it again."""
     readded = Changes((document("d", "Four", 5), document("e", "Five", 6)))

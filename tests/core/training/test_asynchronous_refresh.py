@@ -172,7 +172,7 @@ def test_killed_again_and_again_training_comes_to_its_end(towns: Towns, tmp_path
 # ── Late, asleep, dead ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # without a builder at all it goes on every day
 @pytest.mark.timeout(900)  # a process is started, on a machine that may be busy
 def test_the_trainer_goes_on_while_a_builder_elsewhere_sleeps(
     towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

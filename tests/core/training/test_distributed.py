@@ -131,7 +131,7 @@ def assert_close(one: Path, other: Path, before: Path) -> None:
     assert moved > 1e-3
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # two processes of one machine do, every day
 @pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
 def test_two_machines_learn_what_one_process_would(
     deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
