@@ -4,10 +4,10 @@ One product computes queries, keys and values; oneDNN stores the weights in the 
 GELU and residual into the product.
 
 Products are in the weights' type, bfloat16 or float32, or in int8 at twice the speed: weights are quantised with a
-scale per row (as in a packed model, so little is lost), activations with one dynamic scale per product, or per row
-where a residual is added. Activations have a few outlier channels, which would dominate that scale: they are smoothed
-(as in SmoothQuant) or multiplied separately in the weights' type (as in LLM.int8()). Activations between products have
-the weights' type.
+scale per output (as in a packed model, so little is lost), activations with a dynamic scale and zero point per row, so
+that a sequence's result does not depend on those that share its batch. Activations have a few outlier channels, which
+would dominate their row's scale: they are smoothed (as in SmoothQuant) or multiplied separately in the weights' type (as
+in LLM.int8()). Activations between products have the weights' type.
 
 A processor without VNNI adds the products of two neighbouring channels in 16 bits, which overflow: 2 · 254 · 127 > 2¹⁵.
 There the scales are so large that no two neighbouring codes of a weight exceed 129 together: 129 · 254 < 2¹⁵.
@@ -15,8 +15,7 @@ There the scales are so large that no two neighbouring codes of a weight exceed 
 The oneDNN operators are private to torch; where they are missing, `packed.encode` is used.
 
 oneDNN compiles and caches a kernel per number of rows, which takes longer than multiplying a few more rows. So T is
-rounded up to one of sixteen sizes per power of two. The padding rows are copies of the first row, so that they do not
-affect the scales.
+rounded up to one of sixteen sizes per power of two. The padding rows are copies of the first row.
 
 The layers are compiled with TorchScript (`_compiled`), so that a call takes the GIL only at its beginning and end.
 Otherwise it would take the GIL 400 times per question and compete with the web server's threads. (TorchScript needs
@@ -56,6 +55,7 @@ class _Int8(NamedTuple):
 
     scale_N: Tensor
     zero_N: Tensor
+    sums_N: Tensor  # of each output's weights: what a zero point of 1 adds
     smoothing_K: Tensor  # multiplies the activations; the columns of the weight are divided by it
     outliers_L: Tensor  # channels that are multiplied separately, in the weights' type
     outlier_weight_LN: Tensor
@@ -189,48 +189,48 @@ def _compiled(function: Function) -> Function:
     return compiled
 
 
-def _grid(low: float, high: float) -> tuple[float, int]:
-    """(scale, zero point) of codes for the values from `low` to `high`, which are at most 254: rounding is safe."""
-    low, high = min(low, 0.0), max(high, 0.0)
-    scale = max(high - low, 1e-12) / 254
-    return scale, int(round(-low / scale))  # noqa: RUF046  # a float in TorchScript
+def _int8_product(rows_TK: Tensor, product: _Product, int8: _Int8) -> Tensor:
+    """rows · weightᵀ + bias, float32; overwrites `rows_TK`, which are in float32.
 
-
-def _uint8(values_TK: Tensor) -> Tensor:
-    """Values from 0 to 255 rounded down; at once it takes thrice the time."""
-    return values_TK.to(torch.int16).to(torch.uint8)
+    row = (codes − zero) · scale, both a row's own. The kernel would have one of each for all rows, so it multiplies the
+    codes alone. Codes are at most 254, so that rounding cannot overflow.
+    """
+    low_T1 = rows_TK.amin(1, keepdim=True).clamp(max=0.0)
+    high_T1 = rows_TK.amax(1, keepdim=True).clamp(min=0.0)
+    scale_T1 = ((high_T1 - low_T1) / 254).clamp(min=1e-12)
+    zero_T1 = torch.round(-low_T1 / scale_T1)
+    # By way of int16, because float32 to uint8 at once takes thrice the time; it rounds down.
+    codes_TK = rows_TK.mul_(1 / scale_T1).add_(zero_T1 + 0.5).to(torch.int16).to(torch.uint8)
+    result_TN: Tensor = torch.ops.onednn.qlinear_pointwise(
+        codes_TK,
+        1.0,
+        0,
+        product.weight,
+        int8.scale_N,
+        int8.zero_N,
+        None,
+        1.0,
+        0,
+        torch.float32,
+        "none",
+        [],
+        "",
+    )
+    return result_TN.addcmul_(zero_T1, int8.sums_N, value=-1.0).mul_(scale_T1).add_(product.bias_N)
 
 
 def _multiply(rows_TK: Tensor, product: _Product, gelu: bool) -> Tensor:
     """rows · weightᵀ + bias, optionally followed by GELU. In int8, outlier channels are smoothed."""
-    activation = "gelu" if gelu else "none"
-    approximation = "none" if gelu else ""
     int8 = product.int8
     if int8 is None:
         exact: Tensor = torch.ops.mkldnn._linear_pointwise(
-            rows_TK, product.weight, product.bias_N, activation, [], approximation
+            rows_TK, product.weight, product.bias_N, "gelu" if gelu else "none", [], "none" if gelu else ""
         )
         return exact
-    smoothed_TK = rows_TK.float() * int8.smoothing_K
-    least, largest = torch.aminmax(smoothed_TK)
-    scale, zero = _grid(float(least), float(largest))
-    codes_TK = _uint8(smoothed_TK.mul_(1 / scale).add_(zero + 0.5))
-    result: Tensor = torch.ops.onednn.qlinear_pointwise(
-        codes_TK,
-        scale,
-        zero,
-        product.weight,
-        int8.scale_N,
-        int8.zero_N,
-        product.bias_N,
-        1.0,
-        0,
-        rows_TK.dtype,
-        activation,
-        [],
-        approximation,
-    )
-    return result
+    result_TN = _int8_product(rows_TK.float() * int8.smoothing_K, product, int8)
+    if gelu:
+        torch.ops.aten.gelu_(result_TN)
+    return result_TN.to(rows_TK.dtype)
 
 
 def _multiply_and_add(rows_TK: Tensor, residual_TN: Tensor, product: _Product) -> Tensor:
@@ -243,26 +243,7 @@ def _multiply_and_add(rows_TK: Tensor, residual_TN: Tensor, product: _Product) -
     outliers_1TL = rows_TK.index_select(1, int8.outliers_L).unsqueeze(0)
     sum_TN = torch.addbmm(residual_TN, outliers_1TL, int8.outlier_weight_LN.unsqueeze(0))
     rest_TK = rows_TK.index_fill_(1, int8.outliers_L, 0.0)
-    least_T1, largest_T1 = rest_TK.amin(1, keepdim=True).float(), rest_TK.amax(1, keepdim=True).float()
-    unit_T1 = torch.maximum(-least_T1, largest_T1).clamp(min=1e-12)
-    scale, zero = _grid(float((least_T1 / unit_T1).min()), float((largest_T1 / unit_T1).max()))
-    codes_TK = _uint8(rest_TK.float().mul_(1 / (scale * unit_T1)).add_(zero + 0.5))
-    product_TN: Tensor = torch.ops.onednn.qlinear_pointwise(
-        codes_TK,
-        scale,
-        zero,
-        product.weight,
-        int8.scale_N,
-        int8.zero_N,
-        None,
-        1.0,
-        0,
-        residual_TN.dtype,
-        "none",
-        [],
-        "",
-    )
-    return torch.addcmul(sum_TN + product.bias_N, product_TN.float(), unit_T1).to(residual_TN.dtype)
+    return _int8_product(rest_TK.float(), product, int8).add_(sum_TN).to(residual_TN.dtype)
 
 
 class _Window(NamedTuple):
@@ -388,7 +369,8 @@ def _int8(
     codes_NK = weight_NK.div_(scale_N.unsqueeze(1)).round_().to(torch.int8)
     packed = torch.ops.onednn.qlinear_prepack(codes_NK, [_TYPICAL_ROWS, weight_NK.shape[1]])
     zero_N = torch.zeros(len(scale_N), dtype=torch.int32)
-    int8 = _Int8(scale_N, zero_N, smoothing_K.detach(), outliers_L, outlier_weight_LN)
+    sums_N = codes_NK.sum(dim=1, dtype=torch.float32).mul_(scale_N)
+    int8 = _Int8(scale_N, zero_N, sums_N, smoothing_K.detach(), outliers_L, outlier_weight_LN)
     return _Product(packed, bias_N.detach().float(), int8)
 
 

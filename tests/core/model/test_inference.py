@@ -169,7 +169,6 @@ def test_batches_of_all_sizes_have_few_shapes() -> None:
 
 @in_all_precisions
 def test_padding_rows_change_nothing(dtype: torch.dtype, int8: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even the scale of a product, which depends on all rows."""
     encoder = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=dtype), int8=int8)
     batch, worked_on = _batch([150, 7, 64, 36]), list[torch.Tensor]()
 
@@ -186,6 +185,19 @@ def test_padding_rows_change_nothing(dtype: torch.dtype, int8: bool, monkeypatch
     behind_RW = worked_on[0][257:]  # they have become what the first row has
     assert len(behind_RW) == 15 and (behind_RW - rounded_TW[0]).abs().mean() < 1e-3
     assert (rounded_TW - exact_TW).abs().mean() < 1e-3
+
+
+@in_all_precisions
+def test_a_sequence_is_computed_as_if_it_were_alone(dtype: torch.dtype, int8: bool) -> None:
+    """A scale of all rows would make an answer depend on what others ask at the same time, and a vector on its shard."""
+    encoder = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=dtype), int8=int8)
+    lengths = [150, 7, 64]
+    batch = _batch(lengths)
+    ids, segments = (values_T.split(lengths) for values_T in (batch.ids_T, batch.segments_T))
+    with torch.inference_mode():
+        for own, first, beside_TW in zip(ids, segments, encoder(batch).float().split(lengths), strict=True):
+            alone_TW = encoder(Packed.of([own.tolist()], [first.tolist()])).float()
+            assert (alone_TW - beside_TW).abs().max() < 1e-4
 
 
 @in_all_precisions
