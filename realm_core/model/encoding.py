@@ -15,11 +15,11 @@ from realm_core.tensors import copied
 class BertModule(nn.Module):
     """A module around `bert`.
 
-    allow_int8: whether inference may quantise to int8 where that is faster. Scores before a softmax tolerate it;
-    embeddings do not use it, because they are stored and compared for the lifetime of an index.
+    allow_int8: whether inference may quantise to int8 where that is faster. Stored vectors tolerate it, because a row's
+    result does not depend on its batch: the same block always has the same vector.
     """
 
-    allow_int8 = False
+    allow_int8 = True
 
     def __init__(self, bert: Bert) -> None:
         super().__init__()

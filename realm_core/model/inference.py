@@ -6,8 +6,8 @@ GELU and residual into the product.
 Products are in the weights' type, bfloat16 or float32, or in int8 at twice the speed: weights are quantised with a
 scale per output (as in a packed model, so little is lost), activations with a dynamic scale and zero point per row, so
 that a sequence's result does not depend on those that share its batch. Activations have a few outlier channels, which
-would dominate their row's scale: they are smoothed (as in SmoothQuant) or multiplied separately in the weights' type (as
-in LLM.int8()). Activations between products have the weights' type.
+would dominate their row's scale: they are smoothed (as in SmoothQuant) or multiplied separately in the weights' type
+(as in LLM.int8()). Activations between products have the weights' type.
 
 A processor without VNNI adds the products of two neighbouring channels in 16 bits, which overflow: 2 · 254 · 127 > 2¹⁵.
 There the scales are so large that no two neighbouring codes of a weight exceed 129 together: 129 · 254 < 2¹⁵.

@@ -56,8 +56,6 @@ class Reader(BertModule):
     not_here: score spans relative to the block's "not here" (null) score; the released code does not.
     """
 
-    allow_int8 = True
-
     def __init__(self, bert: Bert, hidden: int, max_width: int, *, not_here: bool = True) -> None:
         super().__init__(bert)
         self.max_width, self.not_here = max_width, not_here

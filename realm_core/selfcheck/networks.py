@@ -62,7 +62,8 @@ def random_networks(name: str, config: Architecture) -> Networks:
     """Networks with random weights, always the same."""
     torch.manual_seed(0)
     networks = _networks(name, [Bert(config).eval() for _ in range(3)])
-    networks.reader.allow_int8 = False  # its scales are fitted on sentences, which need a vocabulary
+    for part in (networks.embedder, networks.encoder, networks.reader):
+        part.allow_int8 = False  # its scales are fitted on sentences, which need a vocabulary
     return networks
 
 

@@ -30,6 +30,7 @@ def engine_of(deployment: Deployment, **options: Any) -> Engine:
     with pytest.MonkeyPatch.context() as patch:
         for loads in ("serving.engine", "model.encoding"):
             patch.setattr(f"realm_core.{loads}.fast_dtype", lambda device: torch.float32)
+        patch.setattr("realm_core.model.encoding.int8_is_faster", lambda: False)
         return Engine.load(deployment.model, deployment.index, deployment.corpus, device="cpu", **options)
 
 

@@ -189,7 +189,7 @@ def test_padding_rows_change_nothing(dtype: torch.dtype, int8: bool, monkeypatch
 
 @in_all_precisions
 def test_a_sequence_is_computed_as_if_it_were_alone(dtype: torch.dtype, int8: bool) -> None:
-    """A scale of all rows would make an answer depend on what others ask at the same time, and a vector on its shard."""
+    """A scale for all rows would make an answer depend on what others ask meanwhile, and a vector on its shard."""
     encoder = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=dtype), int8=int8)
     lengths = [150, 7, 64]
     batch = _batch(lengths)
