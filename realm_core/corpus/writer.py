@@ -22,6 +22,7 @@ import pyarrow as pa
 from realm_core.arrays import save_array
 from realm_core.corpus import tables
 from realm_core.corpus.packing import MAX_WORDPIECES
+from realm_core.corpus.repetition import FirstOnly, Numbers, id_digest, id_prefixes, recurring
 from realm_core.corpus.work import WorkFolder
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, read_json, remove_folder, sha256_of_file, write_json
@@ -29,8 +30,6 @@ from realm_core.object_store import publish, put_folder
 from realm_core.runs.activity import Activity
 
 _UNFINISHED_LINKS_FILE = "links.part"  # raw numbers without a header: their count is known only at the end
-
-_Numbers = np.ndarray[Any, np.dtype[np.uint64]]
 
 
 @dataclass
@@ -103,19 +102,20 @@ class SnapshotWriter:
                 _read_part(self._work.blocks_file(part.number), tables.UNFINISHED_BLOCKS_SCHEMA),
             )
 
-    def _repetitions(self) -> tuple[_Numbers, _Numbers]:
+    def _repetitions(self) -> tuple[Numbers, Numbers]:
         """Prefixes shared by several article ids, and prefixes shared by several block ids."""
-        articles, blocks = [np.array([], np.uint64)], [np.array([], np.uint64)]
+        articles: list[Numbers] = []
+        blocks: list[Numbers] = []
         for article_batch, block_batch in self._parts():
-            articles.append(_prefixes([_digest(article_id) for article_id in article_batch.column(0).to_pylist()]))
-            blocks.append(_prefixes(block_batch.column(0).to_pylist()))
-        return _occurring_twice(articles), _occurring_twice(blocks)
+            articles.append(id_prefixes([id_digest(article_id) for article_id in article_batch.column(0).to_pylist()]))
+            blocks.append(id_prefixes(block_batch.column(0).to_pylist()))
+        return recurring(articles), recurring(blocks)
 
-    def _concatenate(self, repeated_articles: _Numbers, repeated_blocks: _Numbers) -> tuple[_Counts, str]:
+    def _concatenate(self, repeated_articles: Numbers, repeated_blocks: Numbers) -> tuple[_Counts, str]:
         """Write both tables and the links without duplicates; returns counts and the snapshot's id."""
         counts = _Counts()
         digest = hashlib.sha256()
-        unique_articles, unique_blocks = _Deduplicator(repeated_articles), _Deduplicator(repeated_blocks)
+        unique_articles, unique_blocks = FirstOnly(repeated_articles), FirstOnly(repeated_blocks)
         with (
             open(self._folder / tables.ARTICLES_FILE, "wb") as articles_file,
             open(self._folder / tables.BLOCKS_FILE, "wb") as blocks_file,
@@ -124,7 +124,7 @@ class SnapshotWriter:
             pa.ipc.new_file(blocks_file, tables.BLOCKS_SCHEMA) as blocks_writer,
         ):
             for articles, blocks in self._parts():
-                article_ids = [_digest(article_id) for article_id in articles.column(0).to_pylist()]
+                article_ids = [id_digest(article_id) for article_id in articles.column(0).to_pylist()]
                 kept_articles = unique_articles.mask(article_ids, np.ones(len(article_ids), np.bool_))
                 owners = blocks.column(1).to_numpy()
                 in_kept_article = kept_articles[owners]
@@ -152,7 +152,7 @@ class SnapshotWriter:
             reader = pa.ipc.open_file(source)
             for number in range(reader.num_record_batches):
                 ids = reader.get_batch(number).column(0).to_pylist()
-                prefixes[first : first + len(ids)] = _prefixes(ids)
+                prefixes[first : first + len(ids)] = id_prefixes(ids)
                 first += len(ids)
         order = np.argsort(prefixes, kind="stable").astype(np.int64)
         save_array(self._folder / tables.ROWS_FILE, order)
@@ -167,23 +167,6 @@ class SnapshotWriter:
         unfinished.unlink()
 
 
-class _Deduplicator:
-    """Keeps the first of several equal ids; remembers only ids whose prefix recurs."""
-
-    def __init__(self, recurring_prefixes: _Numbers) -> None:
-        self._recurring = recurring_prefixes
-        self._seen: set[str] = set()
-
-    def mask(self, ids: list[str], considered: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
-        """`considered`, with False for every id that was seen before."""
-        kept = considered.copy()
-        for position in np.flatnonzero(np.isin(_prefixes(ids), self._recurring) & considered):
-            if ids[position] in self._seen:
-                kept[position] = False
-            self._seen.add(ids[position])
-        return kept
-
-
 def _links(blocks: pa.RecordBatch, first_row: int) -> np.ndarray[Any, np.dtype[np.int32]]:
     """Links of these blocks as in the published array, int32 [M, 3]; first_row: row of the first block."""
     links = blocks.column("links")
@@ -191,20 +174,6 @@ def _links(blocks: pa.RecordBatch, first_row: int) -> np.ndarray[Any, np.dtype[n
     counts = links.value_lengths().to_numpy() // 2
     rows_M = np.repeat(np.arange(first_row, first_row + len(counts), dtype=np.int32), counts)
     return np.column_stack([rows_M, places_M2])
-
-
-def _digest(article_id: str) -> str:
-    return hashlib.blake2b(article_id.encode(), digest_size=16).hexdigest()
-
-
-def _prefixes(ids: list[str]) -> _Numbers:
-    """The first 8 of the 16 bytes of each id, as numbers that sort like the ids."""
-    return np.frombuffer(bytes.fromhex("".join(ids)), ">u8")[::2].astype(np.uint64)
-
-
-def _occurring_twice(prefixes: list[_Numbers]) -> _Numbers:
-    ascending = np.sort(np.concatenate(prefixes))
-    return np.unique(ascending[1:][ascending[1:] == ascending[:-1]])
 
 
 def _read_part(path: Path, schema: pa.Schema) -> pa.RecordBatch:

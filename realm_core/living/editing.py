@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -26,7 +27,7 @@ from realm_core.living.state import BASE, CorpusState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
 from realm_core.living.writing import segment_blocks, segment_id, write_segment
-from realm_core.model.checkpoint import Model
+from realm_core.model.checkpoint import Model, load_model
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
 
@@ -41,6 +42,15 @@ def embedding_of(model: Model) -> Embed:
     def embed_blocks(blocks: Sequence[tuple[str, str]]) -> Tensor:
         titles, texts = [title for title, _ in blocks], [text for _, text in blocks]
         return embed(model.block, join_block(wordpieces, titles, texts, model.config.block_wordpieces))
+
+    return embed_blocks
+
+
+def embedding_in(model: Path) -> Embed:
+    """That of the model in a folder, which is loaded when a block is to be embedded and not before."""
+
+    def embed_blocks(blocks: Sequence[tuple[str, str]]) -> Tensor:
+        return embedding_of(load_model(model, only="block"))(blocks)
 
     return embed_blocks
 

@@ -7,11 +7,11 @@ batches, so that a base may have any size.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from realm_core.arrays import save_array
 from realm_core.corpus import tables
 from realm_core.corpus.packing import MAX_WORDPIECES
 from realm_core.corpus.records import Span
+from realm_core.corpus.repetition import Numbers, id_prefixes
 from realm_core.files import publish_folder, remove_folder, sha256_of_file, write_json
 from realm_core.index.manifest import FORMAT as GENERATION_FORMAT
 from realm_core.index.tasks import SHARD_ROWS
@@ -45,7 +46,7 @@ class LayerWriter:
         self._folder = folder
         self._stack = ExitStack()
         self._writers: list[Any] = []
-        self._halves: list[np.ndarray[Any, np.dtype[np.uint64]]] = []
+        self._prefixes: list[Numbers] = []
         self.articles = 0
         self.blocks = 0
 
@@ -65,14 +66,13 @@ class LayerWriter:
         blocks = tables.with_article_offset(blocks.select(tables.BLOCKS_SCHEMA.names), self.articles)
         for writer, batch in zip(self._writers, (articles, blocks, documents), strict=True):
             writer.write_batch(batch)
-        ids = bytes.fromhex("".join(blocks.column("block_id").to_pylist()))
-        self._halves.append(np.frombuffer(ids, ">u8")[::2].astype(np.uint64))
+        self._prefixes.append(id_prefixes(blocks.column("block_id").to_pylist()))
         self.articles += articles.num_rows
         self.blocks += blocks.num_rows
 
     def _index_ids(self) -> None:
         """Write the table that `Snapshot.row_of` searches; of equal ids the first row comes first."""
-        prefixes_N = np.concatenate([np.array([], np.uint64), *self._halves])
+        prefixes_N = np.concatenate([np.array([], np.uint64), *self._prefixes])
         order_N = np.argsort(prefixes_N, kind="stable").astype(np.int64)
         save_array(self._folder / tables.ROWS_FILE, order_N)
         save_array(self._folder / tables.PREFIXES_FILE, prefixes_N[order_N])
@@ -176,8 +176,19 @@ def _publish(
     publish_folder(temporary, folder)
 
 
-def copy_rows(layer: Layer, articles_A: Mask, rows_N: Mask, writer: LayerWriter) -> None:
-    """Add the marked articles and blocks of a layer, with the articles' metadata."""
+def copy_rows(
+    layer: Layer,
+    articles_A: Mask,
+    rows_N: Mask,
+    writer: LayerWriter,
+    *,
+    new_ids: Mapping[int, str] = MappingProxyType({}),
+    collection: str = "",
+) -> None:
+    """Add the marked articles and blocks of a layer, with the articles' metadata.
+
+    new_ids: of articles that are called otherwise from now on, by row. collection: of articles without one.
+    """
     for start in range(0, layer.articles, _ARTICLES_AT_ONCE):
         stop = min(start + _ARTICLES_AT_ONCE, layer.articles)
         kept = articles_A[start:stop]
@@ -189,11 +200,16 @@ def copy_rows(layer: Layer, articles_A: Mask, rows_N: Mask, writer: LayerWriter)
         owners = new_articles[layer.owners_N[first:last][own] - start]
         blocks = _batch(layer.block_table.slice(first, last - first), own)
         blocks = blocks.set_column(1, tables.BLOCKS_SCHEMA.field("article"), pa.array(owners, pa.int64()))
-        writer.add(
-            _batch(layer.article_table.slice(start, stop - start), kept),
-            blocks,
-            _batch(layer.known_rows(start, stop), kept),
-        )
+        articles = layer.article_table.slice(start, stop - start)
+        if renamed := {row - start: new_ids[row] for row in range(start, stop) if row in new_ids}:
+            ids = [renamed.get(row, own) for row, own in enumerate(articles.column("id").to_pylist())]
+            articles = articles.set_column(0, tables.ARTICLES_SCHEMA.field("id"), pa.array(ids, pa.string()))
+        known = layer.known_rows(start, stop)
+        if collection:
+            names = [name or collection for name in known.column("collection").to_pylist()]
+            place = DOCUMENTS_SCHEMA.get_field_index("collection")
+            known = known.set_column(place, DOCUMENTS_SCHEMA.field(place), pa.array(names, pa.string()))
+        writer.add(_batch(articles, kept), blocks, _batch(known, kept))
 
 
 def _batch(table: pa.Table, kept: Mask) -> pa.RecordBatch:

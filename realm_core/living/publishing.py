@@ -1,0 +1,213 @@
+"""A new base, that is a snapshot and its generation, from the living documents of one view or several.
+
+Folding makes one of a single state, joining of several; otherwise they are the same.
+
+Nothing is packed or embedded: rows of tables and vectors are copied in parts. What was published completely is kept, so
+a job that died goes on behind it; unfinished files are removed by the next one.
+
+Legend: A documents, N blocks and M links of a layer, R vectors of a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from torch import Tensor
+
+from realm_core.arrays import open_array, save_array
+from realm_core.corpus import tables
+from realm_core.files import disk_errors, read_json, remove_folder, write_json
+from realm_core.index.approximate_build import build_search, end_build
+from realm_core.index.choice import SearchKind
+from realm_core.living.layer import Layer, Mask
+from realm_core.living.state import BASE, Base
+from realm_core.living.store import FOLDING, Store
+from realm_core.living.view import CorpusView
+from realm_core.living.writing import LayerWriter, copy_rows, generation_manifest, vectors_of, write_vectors
+from realm_core.object_store import publish, put_folder
+from realm_core.runs.activity import Activity
+
+_UNFINISHED_LINKS_FILE: Final = "links.part"  # without a header: how many there are is known only at the end
+_LINKS_AT_ONCE: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a base takes of a view.
+
+    live_articles, live_rows: through all layers of the view; default: the view's own.
+    new_ids: of documents that are called otherwise in the base, by article row. collection: of documents without one.
+    """
+
+    view: CorpusView
+    live_articles: Mask
+    live_rows: Mask
+    new_ids: Mapping[int, str] = field(default_factory=dict)
+    collection: str = ""
+
+    @classmethod
+    def whole(cls, view: CorpusView) -> Part:
+        """All living documents, as they are."""
+        return cls(view, view.live_articles, view.live_rows)
+
+    def layers(self) -> Iterator[tuple[Layer, Mask, Mask, dict[int, str]]]:
+        """Each layer with its living documents and blocks, and the new ids by its own article rows."""
+        for layer in self.view.layers:
+            articles = self.view.articles_of_layer(layer)
+            own = {
+                row - articles.start: one for row, one in self.new_ids.items() if articles.start <= row < articles.stop
+            }
+            yield layer, self.live_articles[articles], self.live_rows[self.view.rows_of_layer(layer)], own
+
+
+@dataclass(frozen=True)
+class NewBase:
+    """A base that is to be made. about: of the snapshot's manifest, its name among it. search: what is wanted."""
+
+    base: Base
+    parts: Sequence[Part]
+    about: Mapping[str, Any]
+    search: SearchKind
+
+    @property
+    def block_hash(self) -> str:
+        """Of the block embedder of all vectors."""
+        return self.parts[0].view.state.block_hash
+
+    @property
+    def first(self) -> Layer:
+        """The layer that comes first: its index tells what all have in common."""
+        return self.parts[0].view.layers[0]
+
+
+@dataclass(frozen=True)
+class PublishedBase:
+    """A base and its folders."""
+
+    base: Base
+    snapshot: Path
+    generation: Path
+
+    @classmethod
+    def in_store(cls, store: Store, name: str, base: Base) -> PublishedBase:
+        """Where the base of a corpus is or will be. name: of the corpus."""
+        return cls(base, store.corpora / name / base.snapshot, store.indexes / base.generation)
+
+
+@contextmanager
+def publishing(store: Store) -> Iterator[None]:
+    """Hold the folding lock of a store; unfinished files of a killed holder are removed first."""
+    with store.lock(FOLDING):
+        _sweep(store)
+        yield
+
+
+def publish_base(store: Store, new: NewBase, activity: Activity) -> PublishedBase:
+    """Publish a base in a store that the caller is `publishing` in; complete folders of an earlier attempt are kept."""
+    made = PublishedBase.in_store(store, new.about["name"], new.base)
+    write_json(
+        store.folding_file, {"snapshot": str(_partial(made.snapshot)), "generation": str(_partial(made.generation))}
+    )
+    if made.snapshot.exists():
+        put_folder(made.snapshot)
+    else:
+        _publish_snapshot(new, made.snapshot, activity)
+    if made.generation.exists():
+        put_folder(made.generation)
+    else:
+        _publish_generation(new, made, activity)
+    store.folding_file.unlink()
+    return made
+
+
+def _partial(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.fold")
+
+
+def _sweep(store: Store) -> None:
+    if not store.folding_file.exists():
+        return
+    noted = read_json(store.folding_file)
+    for place in ("snapshot", "generation"):
+        path = Path(str(noted.get(place, ""))) if isinstance(noted, dict) else Path()
+        if path.name.startswith(".") and path.name.endswith(".fold"):
+            remove_folder(path)
+    store.folding_file.unlink()
+
+
+def _publish_snapshot(new: NewBase, final: Path, activity: Activity) -> None:
+    folder = _partial(final)
+    documents = sum(int(np.count_nonzero(part.live_articles)) for part in new.parts)
+    with disk_errors(final.parent):
+        folder.mkdir(parents=True)
+        with LayerWriter(folder) as writer:
+            for part in new.parts:
+                for layer, articles_A, rows_N, new_ids in part.layers():
+                    activity.check()
+                    copy_rows(layer, articles_A, rows_N, writer, new_ids=new_ids, collection=part.collection)
+                    activity.progress(writer.articles, documents, "documents", f"{writer.blocks:,} blocks")
+        about = dict(new.about)
+        links = _write_links(new.parts, folder)
+        if links:
+            about["links"] = links
+        manifest = writer.manifest(final.name, about, *((tables.LINKS_FILE,) if links else ()))
+        write_json(folder / tables.MANIFEST_FILE, manifest, sealed=True)
+    publish(folder, final)
+
+
+def _write_links(parts: Sequence[Part], folder: Path) -> int:
+    """Write the links of living blocks, at their new rows; returns their number. Only bases have links."""
+    unfinished, count, before = folder / _UNFINISHED_LINKS_FILE, 0, 0
+    with open(unfinished, "wb") as file:
+        for part in parts:
+            for layer, _, rows_N, _ in part.layers():
+                links = layer.snapshot.manifest.get("links", 0) if layer.name == BASE else 0
+                if links:
+                    links_M3 = open_array(layer.snapshot.folder / tables.LINKS_FILE, np.int32, (links, 3))
+                    new_rows_N = np.cumsum(rows_N) - 1 + before
+                    for start in range(0, links, _LINKS_AT_ONCE):
+                        some_M3 = links_M3[start : start + _LINKS_AT_ONCE]
+                        kept_M3 = some_M3[rows_N[some_M3[:, 0]]]
+                        kept_M3[:, 0] = new_rows_N[kept_M3[:, 0]]
+                        file.write(kept_M3.tobytes())
+                        count += len(kept_M3)
+                before += int(np.count_nonzero(rows_N))
+    if count:
+        save_array(folder / tables.LINKS_FILE, np.memmap(unfinished, np.int32, "r", shape=(count, 3)))
+    unfinished.unlink()
+    return count
+
+
+def _publish_generation(new: NewBase, made: PublishedBase, activity: Activity) -> None:
+    folder = _partial(made.generation)
+    layers, rows = [], []
+    for part in new.parts:
+        for layer, _, rows_N, _ in part.layers():
+            layers.append(layer)
+            rows.append(np.flatnonzero(rows_N))
+    total = sum(map(len, rows))
+
+    def pieces() -> Iterator[Tensor]:
+        done = 0
+        for vectors_RD in vectors_of(layers, rows):
+            activity.check()
+            yield vectors_RD
+            done += len(vectors_RD)
+            activity.progress(done, total, "blocks")
+
+    with disk_errors(made.generation.parent):
+        folder.mkdir(parents=True)
+        shards = write_vectors(folder, pieces())
+    vectors = new.first.vectors
+    model_hash = str(vectors.manifest.get("model_hash", ""))
+    names = made.generation.name, made.snapshot.name, new.block_hash
+    manifest = generation_manifest(*names, model_hash, vectors.dimension, shards)
+    manifest["search"] = build_search(folder, shards, manifest["dim"], activity, wanted=new.search)
+    write_json(folder / "manifest.json", manifest, sealed=True)
+    end_build(folder)
+    publish(folder, made.generation)
