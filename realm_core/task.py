@@ -45,12 +45,21 @@ QuestionsToLearn = Annotated[Path, Artefact("questions", "question file", purpos
 QuestionsToMeasure = Annotated[Path, Artefact("questions", "question file", purpose="measure")]
 
 
-def given(help: str, *, of: Sequence[str] = (), job_needs: bool = False, found: str = "", **default: Any) -> Any:
+def given(
+    help: str,
+    *,
+    of: Sequence[str] = (),
+    become_one: bool = False,
+    job_needs: bool = False,
+    found: str = "",
+    **default: Any,
+) -> Any:
     """A field for an artefact to work on. of: the fields whose artefacts it must be made from.
 
+    become_one: whether several indexes are given that must be of one block embedder and of different corpora.
     job_needs: whether a job requires it, though the command line does not. found: how the command line finds it.
     """
-    schema_extra: dict[str, Any] = {"of": list(of), "job_needs": job_needs, "found": found}
+    schema_extra: dict[str, Any] = {"of": list(of), "become_one": become_one, "job_needs": job_needs, "found": found}
     return Field(description=help, json_schema_extra=schema_extra, **default)
 
 
@@ -77,8 +86,8 @@ class Task(Settings):
     activity, summary: on the command line. code: the module of `main(task, activity)`; its own if empty. kind, title,
     about, group: of the job, for people. queue: of the workers that run it; "": it is no job. by_hand: whether a person
     may start one; a part of another job is started by that job. makes: the record that results: model, corpus, index,
-    base (a corpus with its index), spans or evaluation; "": none. leaves: the folder with its result inside its run
-    folder, if that is no record.
+    base (a corpus with its index), deployment (of a base), spans or evaluation; "": none. leaves: the folder with its
+    result inside its run folder, if that is no record.
     devices: how many it uses at most. distributed: whether it uses all free ones, under torchrun if these are several
     GPUs. yields: the niceness of its process.
     """
@@ -92,7 +101,7 @@ class Task(Settings):
     group: ClassVar[str] = ""
     queue: ClassVar[Literal["", "default", "index", "train"]] = ""
     by_hand: ClassVar[bool] = True
-    makes: ClassVar[Literal["", "model", "corpus", "index", "base", "spans", "evaluation"]] = ""
+    makes: ClassVar[Literal["", "model", "corpus", "index", "base", "deployment", "spans", "evaluation"]] = ""
     leaves: ClassVar[str] = "output"
     devices: ClassVar[int] = 1
     distributed: ClassVar[bool] = False
@@ -131,7 +140,7 @@ class Task(Settings):
 
 @dataclass(frozen=True)
 class DeclaredInput:
-    """The declaration of an artefact to work on. many: whether there may be several. of: as in `given`."""
+    """The declaration of an artefact to work on. many: whether there may be several. of, become_one: as in `given`."""
 
     name: str
     artefact: Artefact
@@ -139,6 +148,7 @@ class DeclaredInput:
     many: bool
     required: bool
     of: tuple[str, ...]
+    become_one: bool
 
 
 def artefacts(task: type[Task]) -> Iterator[DeclaredInput]:
@@ -148,7 +158,9 @@ def artefacts(task: type[Task]) -> Iterator[DeclaredInput]:
         if found is not None and not extra(info).get("runtime"):
             many = get_origin(info.annotation) is tuple
             required = info.is_required() or bool(extra(info).get("job_needs"))
-            yield DeclaredInput(name, found, str(info.description), many, required, tuple(extra(info).get("of", ())))
+            about = extra(info)
+            of, become_one = tuple(about.get("of", ())), bool(about.get("become_one"))
+            yield DeclaredInput(name, found, str(info.description), many, required, of, become_one)
 
 
 def artefact_of(annotation: Any, info: FieldInfo | None = None) -> Artefact | None:

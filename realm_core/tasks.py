@@ -7,7 +7,7 @@ from typing import Final
 from realm_core.corpus.tasks import Ingest
 from realm_core.evaluation.tasks import Calibrate, Compare, Curves, Evaluate
 from realm_core.index.tasks import CountWordpieces, Index, IndexShard, ToMilvus
-from realm_core.living.tasks import Fold
+from realm_core.living.tasks import Fold, Join
 from realm_core.model.tasks import Combine, Export, Import
 from realm_core.questions.tasks import Questions
 from realm_core.salient.tasks import Spans
@@ -37,6 +37,7 @@ TASKS: Final[tuple[type[Task], ...]] = (
         CountWordpieces,
         ToMilvus,
         Fold,
+        Join,
         Ict,
         Mlm,
         Spans,

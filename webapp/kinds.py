@@ -5,7 +5,7 @@ Forms, the REST API and its schema, the page of a job and the workers get the pa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -58,6 +58,7 @@ class Input:
     def __init__(self, described: DeclaredInput) -> None:
         self.name, self.help = described.name, described.help
         self.many, self.required, self.of = described.many, described.required, described.of
+        self.become_one = described.become_one
         self.records = RECORDS[described.artefact.kind]
         self.record = self.records.model
         purpose = described.artefact.purpose
@@ -166,7 +167,7 @@ class Kind:
             if name not in wrong and not known[name].limit.may_be_typed(value):
                 wrong[name] = f"must be {known[name].limit.says}, not {quoted(value)}."
         unknown = dict.fromkeys(map(printable, values), "is no parameter of this kind of job.")
-        if errors := {**errors, **wrong, **unknown}:
+        if errors := {**wrong, **errors, **unknown}:
             raise ParameterError(errors)
         assert made is not None
         self._check_origins(records, made)
@@ -202,9 +203,22 @@ class Kind:
                 if corpus and record.corpus_id != corpus.pk:
                     are = "are" if one.name.endswith("s") else "is"
                     raise ParameterError({one.name: f"{which}{are} of {record.corpus}, not of {corpus}."})
+            if one.become_one and (says := _why_apart(given)):
+                raise ParameterError({one.name: says})
 
 
 KINDS: Final[dict[str, Kind]] = {name: Kind(task) for name, task in JOBS.items()}
+
+
+def _why_apart(indexes: Sequence[IndexGeneration]) -> str:
+    """Why several indexes cannot become one, as `realm_core.living.joining` would say it later; else nothing."""
+    first, *others = indexes
+    for place, index in enumerate(others, 1):
+        if index.corpus.name in {one.corpus.name for one in indexes[:place]}:
+            return f"names two of the corpus {index.corpus.name}; what came from which could not be told."
+        if index.model.block_hash != first.model.block_hash:
+            return f"{index} was built by {index.model}, which embeds blocks differently from {first.model}."
+    return ""
 
 
 def kind_of(job: Job) -> Kind:

@@ -23,7 +23,8 @@ from realm_core.settings import FILE, describe
 from realm_core.task import Part, Task
 from realm_core.tasks import JOBS
 from webapp.artefacts.registering import record_corpus, record_index, record_model, record_spans
-from webapp.documents import folding
+from webapp.documents import folding, joining
+from webapp.documents.joining import JoinFiles
 from webapp.documents.service import EditConflict
 from webapp.kinds import Parameters, kind_of
 from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, Job, ModelVersion
@@ -139,6 +140,8 @@ def _placed(job: Job) -> Task:
     if "exclude_titles" in fields and getattr(task, "leave_out_measured", True):
         places["exclude_titles"] = _excluded_titles(job)
     if task.makes == "base":
+        places |= _join_places(job, parameters["index"])
+    if task.makes == "deployment":
         places |= _fold_places(job, parameters["index"])
     for one in describe(type(task)):
         if one.limit == FILE and (name := getattr(task, one.name)):
@@ -160,7 +163,7 @@ def _output(job: Job, parameters: Parameters) -> Path:
         return model_folder(job)
     if task.makes == "spans":
         return spans_dir() / _folder_name(f"{parameters['corpus'].name}-{getattr(task, 'tagger', '')}", job)
-    folders: dict[str, Path] = {"corpus": corpora_dir(), "index": indexes_dir()}
+    folders: dict[str, Path] = {"corpus": corpora_dir(), "index": indexes_dir(), "base": corpora_dir().parent}
     return folders.get(task.makes) or job.run_dir / task.leaves
 
 
@@ -206,6 +209,15 @@ def _fold_places(job: Job, index: IndexGeneration) -> dict[str, Path]:
     return {"corpora": corpora, "living": living, "state": first, "now": now, "model": resolve(index.model.path)}
 
 
+def _join_places(job: Job, indexes: Sequence[IndexGeneration]) -> dict[str, Any]:
+    """The states above the indexes, and what was purged of their corpora. All attempts join those of the first one."""
+    files = JoinFiles.of(job, indexes)
+    files.write(indexes)
+    corpora = tuple(resolve(index.corpus.path) for index in indexes)
+    model = resolve(indexes[0].model.path)
+    return {"corpus": corpora, "state": files.states, "purged": files.purged, "model": model}
+
+
 def _source(name: str) -> Path:
     path = sources_dir() / name
     if not path.is_file():
@@ -230,6 +242,18 @@ def _record_index(job: Job, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _record_base(job: Job, result: dict[str, Any]) -> dict[str, Any]:
+    """The corpus and the index that a join made. states: rows of the states that were joined, as `index` names them."""
+    indexes = given(job)["index"]
+    try:
+        index = joining.record(indexes, result, job=job)
+    except joining.PurgedMeanwhile as purged:
+        raise RunAgain(str(purged)) from None
+    states = JoinFiles.of(job, indexes).rows()
+    made = {"index": index.pk, "generation": index.generation, "corpus": index.corpus_id}
+    return {**made, "articles": index.corpus.articles, "blocks": index.rows, "states": states}
+
+
+def _record_deployment(job: Job, result: dict[str, Any]) -> dict[str, Any]:
     """The corpus and the index that a fold made, which answer from now on."""
     index = given(job)["index"]
     try:
@@ -309,6 +333,7 @@ def _measured(parameters: Parameters) -> tuple[ModelVersion, CorpusSnapshot]:
 _RECORD: Final[dict[str, Callable[[Job, dict[str, Any]], dict[str, Any]]]] = {
     "base": _record_base,
     "corpus": _record_corpus,
+    "deployment": _record_deployment,
     "evaluation": _record_evaluation,
     "index": _record_index,
     "model": _record_model,

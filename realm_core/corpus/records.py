@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 Span = tuple[int, int]  # start and end, in characters of an article's text
 # What may be stated of a document.
-LONGEST_LANGUAGE = 20  # characters
+LONGEST_ID = 200  # characters
+LONGEST_LANGUAGE = 20
 LONGEST_LICENCE = 200
 LONGEST_ATTRIBUTION = 500
 LONGEST_TAG = 100

@@ -14,6 +14,7 @@ from realm_core.task import CorpusFolder, IndexFolder, ModelFolder, Part, Task, 
 SHARD_ROWS = 50_000
 _MOST_SHARDS = 10_000  # each is a job, which its whole looks at
 BY_INDEX = "by the index's snapshot id"  # a corpus
+SEARCH = "how blocks are found: exact, ivf (approximately, for more than a million), or auto: by their number"
 DEVICE = "auto, cpu, cuda or cuda:N"
 
 
@@ -36,9 +37,7 @@ class Index(Task):
     model: ModelFolder = given("the model that embeds")
     corpus: CorpusFolder = given("the corpus")
     shard_rows: int = setting(SHARD_ROWS, "blocks a shard; shards are built by all workers of the queue", ge=1)
-    search: SearchKind = setting(
-        "auto", "how blocks are found: exact, ivf (approximately, for more than a million), or auto: by their number"
-    )
+    search: SearchKind = setting("auto", SEARCH)
     output: Path = runtime(help="folder of all generations")
     generation: str | None = runtime(None, help="its name (default: made of the model's and the snapshot's hashes)")
     shard: Count | None = runtime(

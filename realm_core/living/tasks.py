@@ -1,10 +1,15 @@
-"""What can be done with a corpus that was edited: fold its edits into a new base."""
+"""What can be done with corpora and the edits above them: fold one into a new base, join several in one."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from realm_core.index.choice import SearchKind
+from realm_core.index.tasks import BY_INDEX, SEARCH
+from realm_core.settings import Name, SettingError, setting
 from realm_core.task import IndexFolder, Task, given, runtime
+
+LONGEST_NAME = 60  # characters, as `Name` has it
 
 
 class Fold(Task):
@@ -20,7 +25,7 @@ class Fold(Task):
     )
     group = "Corpus and index"
     queue = "default"
-    makes = "base"
+    makes = "deployment"
 
     index: IndexFolder = given("the index that answers, above which documents were edited")
     corpora: Path = runtime(help="folder of all snapshots")
@@ -28,3 +33,43 @@ class Fold(Task):
     state: Path = runtime(help="file of the state to fold")
     now: Path = runtime(help="file of the present state, which is moved onto the new base")
     model: Path = runtime(help="folder of the model that built the index")
+
+
+class Join(Task):
+    """Several bases, with the segments and tombstones above them → one base of all their documents."""
+
+    activity = kind = "join"
+    summary = "make one corpus and index of several, without embedding anything"
+    code = "realm_core.living.joining"
+    title = "Join corpora"
+    about = (
+        "Make one corpus and one index of several corpora, with what was edited above them. Nothing is embedded again. "
+        "Deploy what is made: a question then searches all of them, or those that it names as collections."
+    )
+    group = "Corpus and index"
+    queue = "default"
+    makes = "base"
+
+    index: tuple[IndexFolder, ...] = given(
+        "two or more, of different corpora and of one block embedder; of equal passages the first one's counts",
+        become_one=True,
+    )
+    corpus_name: Name = setting(
+        "", "what the joined corpus is called, unlike any of its parts; empty: the parts' names", flag="--name"
+    )
+    search: SearchKind = setting("auto", SEARCH)
+    output: Path = runtime(help="data folder: corpora/, indexes/, and living/ with what was edited")
+    corpus: tuple[Path, ...] = runtime((), help=f"snapshot folder of each index (default: found {BY_INDEX})")
+    state: tuple[Path, ...] = runtime((), help="file of the state above each index (default: nothing was edited)")
+    purged: Path | None = runtime(None, help="file of the ids of purged documents, by corpus (needs --model)")
+    model: Path | None = runtime(None, help="folder of the model that built the indexes")
+
+    def check_together(self) -> None:
+        """A file for each index, or none."""
+        if len(self.index) < 2:
+            raise SettingError("index", "must name two or more indexes.")
+        for name in ("corpus", "state"):
+            if len(getattr(self, name)) not in (0, len(self.index)):
+                raise SettingError(name, "must name as many as there are indexes, in their order.")
+        if self.purged is not None and self.model is None:
+            raise SettingError("purged", "needs --model.")

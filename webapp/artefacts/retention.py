@@ -58,7 +58,7 @@ DEPLOYMENTS_KEPT: Final = 5  # a roll-back to these is always possible
 _UNFINISHED: Final = (*ACTIVE, JobState.INTERRUPTED)  # interrupted jobs resume by themselves
 _ENDED: Final = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
 # Jobs that write into a temporary folder.
-_WRITERS_OF_FOLDERS: Final = (JobKind.INGEST, JobKind.INDEX, JobKind.INDEX_SHARD, JobKind.FOLD)
+_WRITERS_OF_FOLDERS: Final = (JobKind.INGEST, JobKind.INDEX, JobKind.INDEX_SHARD, JobKind.FOLD, JobKind.JOIN)
 _REMOVED: Final = ".removed"
 _AT_ONCE: Final = 500  # answers deleted in one transaction, so that others do not wait long for the lock
 

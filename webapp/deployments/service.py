@@ -30,7 +30,7 @@ from realm_core.index.manifest import verify as verify_index
 from realm_core.model.identity import read_hashes, verified_weights
 from realm_core.object_store import get_folder
 from realm_core.pace import others_first
-from webapp.documents import bringing, purged
+from webapp.documents import bringing, origins, purged
 from webapp.documents.service import EditConflict
 from webapp.evaluations import service as comparing
 from webapp.models import AuditEntry, Deployment, Evaluation, IndexGeneration, ModelVersion
@@ -286,9 +286,12 @@ def _edits(index: IndexGeneration, active: Deployment | None) -> Iterator[Findin
     if active is None or active.index_id == index.pk:
         return
     if number := bringing.edited_above(active.index, index):
+        until = "bring them over under Documents"
+        if origins.state_joined(active.index, index) is not None:
+            until = "join the corpora again"
         says = (
             f"{number:,} document{' that was' if number == 1 else 's that were'} added, changed or removed in the "
-            "corpus that answers now will not be so in this one, until you bring them over under Documents."
+            f"corpus that answers now will not be so in this one, until you {until}."
         )
         yield Finding(_EDITED, Verdict.DOUBT, says)
 

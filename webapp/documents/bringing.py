@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 from django.db.models import Max
 
 from realm_core.errors import RealmError
-from webapp.documents import service
+from webapp.documents import origins, service
 from webapp.documents.reading import MOST_DOCUMENTS, Taken
 from webapp.documents.viewing import active, opened
 from webapp.models import CorpusChange, Deployment, Document, DocumentStatus, IndexGeneration
@@ -79,7 +79,11 @@ def _edited(earlier: IndexGeneration, later: IndexGeneration) -> list[Document]:
             return True
         return (row.last_change or 0) > (other.last_change or 0) and _left(row) != _left(other)
 
-    return [row for row in every.filter(index=earlier).order_by("pk") if waits(row)]
+    rows = every.filter(index=earlier)
+    if (joined := origins.state_joined(earlier, later)) is not None:  # what is above that state alone
+        later_changes = CorpusChange.objects.filter(document__index=earlier, after__gt=joined.row or 0)
+        rows = rows.filter(pk__in=later_changes.values("document"))
+    return [row for row in rows.order_by("pk") if waits(row)]
 
 
 def _left(row: Document) -> tuple[str, str] | None:
@@ -195,6 +199,8 @@ def _twins(view: CorpusView, rows: Sequence[Document], replaced: Collection[str]
 def _earlier(index: IndexGeneration) -> IndexGeneration | None:
     """The index that answered last before this one and above which documents were edited."""
     for deployment in Deployment.objects.exclude(index=index).select_related("index")[:_MOST_LOOKED_AT]:
-        if Document.objects.filter(index=deployment.index).exists():
+        edited = Document.objects.filter(index=deployment.index).exists()
+        # Documents of one that was joined may have other ids here: what was edited since is joined again.
+        if edited and origins.state_joined(deployment.index, index) is None:
             return deployment.index
     return None

@@ -12,8 +12,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
+from realm_core.corpus.records import LONGEST_ID
 from webapp.documents import examples, purging
-from webapp.documents.reading import LONGEST_ID, MOST_DOCUMENTS
+from webapp.documents.reading import MOST_DOCUMENTS
 from webapp.documents.remaining import HeldFolder, Stage, folders_of
 from webapp.documents.viewing import DocumentMissing
 from webapp.models import Purge

@@ -2,6 +2,8 @@
 
 A document with the id of a purged one counts as that document, until someone adds it again. The mask is an edit: a
 tombstone above the index, so questions, lists and pages are without it from the first moment on.
+
+A joined corpus has documents of others, some under other ids (`origins.py`): their blocks tell which were purged.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from realm_core.errors import RealmError
+from webapp.documents import origins
 from webapp.documents.purging import Overtaken, advanced, cut, empty
 from webapp.documents.reading import BASE_FORMAT
 from webapp.documents.service import EditConflict
@@ -26,14 +29,15 @@ if TYPE_CHECKING:
     from realm_core.living.view import CorpusView
 
 _ATTEMPTS: Final = 5
+_PUT: Final = (ChangeKind.ADDED, ChangeKind.CHANGED)
 
 
 @dataclass(frozen=True)
 class UnmaskedPurges:
     """Documents that were purged from a corpus and are still in the current state above one of its indexes.
 
-    places: their article rows, by id. again: those that were added again above another index. They are masked here, and
-    are otherwise not purged any more.
+    places: their article rows, by id. again: those that were added again above another index, or purged from another
+    corpus. They are masked here, and are otherwise not purged any more.
     """
 
     row: CorpusState | None
@@ -44,20 +48,56 @@ class UnmaskedPurges:
 
 def left(index: IndexGeneration) -> UnmaskedPurges | None:
     """What an index still has of what was purged; None: nothing. EngineUnavailable if its files cannot be read."""
-    beside = [index, *indexes_beside(index)]
-    changes = CorpusChange.objects.filter(document__index__in=beside).order_by().values_list("document__document_id")
-    purged = dict(changes.filter(kind=ChangeKind.PURGED).annotate(Max("pk")))
-    if not purged:
+    purged, elsewhere = _purged(index), _purged_elsewhere(index)
+    if not purged and not elsewhere:
         return None
     row = _current(index)
     view = opened(index, row)
-    there = view.with_ids(purged)
-    put = changes.filter(kind__in=(ChangeKind.ADDED, ChangeKind.CHANGED), document__document_id__in=there)
-    put_here = dict(put.filter(document__index=index).annotate(Max("pk")))
-    put_anywhere = dict(put.annotate(Max("pk")))
-    places = {one: place for one, place in there.items() if put_here.get(one, 0) < purged[one]}
+    places = view.with_ids(purged)
+    put_anywhere = _last(_changes_beside(index).filter(kind__in=_PUT, document__document_id__in=places))
     again = frozenset(one for one in places if put_anywhere.get(one, 0) > purged[one])
-    return UnmaskedPurges(row, view, places, again) if places else None
+    held = {one: place for one, place in _holding(index, view, elsewhere).items() if one not in places}
+    return UnmaskedPurges(row, view, places | held, again | held.keys()) if places or held else None
+
+
+def purged_ids(index: IndexGeneration) -> set[str]:
+    """Ids of documents that were purged from the corpus of an index, and not added again above it. Opens no corpus."""
+    return set(_purged(index))
+
+
+def _purged(index: IndexGeneration) -> dict[str, int]:
+    """The same, with the last change that purged each."""
+    changes = _changes_beside(index)
+    purged = _last(changes.filter(kind=ChangeKind.PURGED))
+    put_here = _last(changes.filter(kind__in=_PUT, document__index=index)) if purged else {}
+    return {one: last for one, last in purged.items() if put_here.get(one, 0) < last}
+
+
+def _purged_elsewhere(index: IndexGeneration) -> dict[str, int]:
+    """The blocks purged from corpora that this one was joined of, or that were joined of it, with the change."""
+    purges = CorpusChange.objects.filter(document__index__in=origins.related(index), kind=ChangeKind.PURGED)
+    return {block: pk for pk, gone in purges.order_by("pk").values_list("pk", "blocks_gone") for block in gone}
+
+
+def _holding(index: IndexGeneration, view: CorpusView, blocks: dict[str, int]) -> dict[str, int]:
+    """The documents that have purged blocks, without those that were added above this index since: rows by id."""
+    found: dict[str, tuple[int, int]] = {}
+    for block_id, purge in blocks.items():
+        if (row := view.row_of(block_id)) is not None:
+            place = view.block(row).article_row
+            found[view.article(place).id] = place, purge
+    changes = _changes_beside(index).filter(document__index=index, document__document_id__in=found)
+    put_here = _last(changes.filter(kind__in=_PUT))
+    return {one: place for one, (place, purge) in found.items() if put_here.get(one, 0) < purge}
+
+
+def _changes_beside(index: IndexGeneration) -> QuerySet[CorpusChange]:
+    return CorpusChange.objects.filter(document__index__in=[index, *indexes_beside(index)]).order_by()
+
+
+def _last(changes: QuerySet[CorpusChange]) -> dict[str, int]:
+    """The last of these changes to each document, by its id."""
+    return dict(changes.values_list("document__document_id").annotate(Max("pk")))
 
 
 def hold(index: IndexGeneration, *, by: User | str | None) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from realm_core.corpus.records import (
     LONGEST_ATTRIBUTION,
+    LONGEST_ID,
     LONGEST_LANGUAGE,
     LONGEST_LICENCE,
     LONGEST_TAG,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 LARGEST_FILE_BYTES: Final = 64 << 20
 MOST_CHARACTERS: Final = 5_000_000  # of all documents of an edit: some 3,000 blocks, a minute of embedding
 MOST_DOCUMENTS: Final = 1_000  # of an edit; more are to be ingested as a corpus
-LONGEST_ID: Final = 200
 LONGEST_TITLE: Final = 512
 LONGEST_URL: Final = 2048
 LONGEST_COLLECTION: Final = LONGEST_NAME

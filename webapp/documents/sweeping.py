@@ -90,9 +90,13 @@ def _answered(index: IndexGeneration) -> set[str]:
 
 
 def _folding(indexes: Sequence[IndexGeneration]) -> Iterator[State]:
-    """The states that unfinished folds of the indexes work on or have made. RealmError if a file cannot be read."""
-    unfinished = Job.objects.filter(kind=JobKind.FOLD, state__in=(*ACTIVE, JobState.INTERRUPTED))
-    for job in unfinished.filter(parameters__index__in=[index.pk for index in indexes]).defer("log"):
+    """The states that unfinished joins and folds work on, or that folds have made. RealmError for damaged files."""
+    pks = [index.pk for index in indexes]
+    unfinished = Job.objects.filter(state__in=(*ACTIVE, JobState.INTERRUPTED)).defer("log")
+    for job in unfinished.filter(kind=JobKind.JOIN):
+        if not set(pks).isdisjoint(job.parameters["index"]):
+            yield from (State.load(file) for file in sorted(job.run_dir.glob("state-*.json")))
+    for job in unfinished.filter(kind=JobKind.FOLD, parameters__index__in=pks):
         for file in (job.run_dir / "state.json", job.run_dir / "now.json"):
             if file.exists():
                 yield State.load(file)

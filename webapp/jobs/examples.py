@@ -15,6 +15,7 @@ def _new(kind: str, **parameters: Any) -> dict[str, Any]:
 NEW_JOBS: Final[dict[str, dict[str, Any]]] = {
     "Build an index": _new("index", model=3, corpus=1),
     "Fold the edits of a corpus": _new("fold", index=4),
+    "Join corpora": _new("join", index=[4, 7], corpus_name="all"),
     "Ingest a corpus": _new("ingest", source="jsonl", file="handbook.jsonl", corpus_name="handbook", licence="CC0 1.0"),
     "Find salient spans": _new("spans", corpus=1),
     "Make a first model": _new("warmstart", corpus=1, name="first"),

@@ -28,6 +28,7 @@ class JobKind(enum.StrEnum):
     INDEX = "index"
     INDEX_SHARD = "index-shard"
     FOLD = "fold"
+    JOIN = "join"
     SPANS = "spans"
     REFRESH = "refresh"
     EVALUATE = "evaluate"

@@ -76,15 +76,17 @@ def raw(documents: Sequence[LivingDocument]) -> InMemorySource:
     return InMemorySource([RawArticle(one.id, one.title, one.url, one.text) for one in documents], name=NAME)
 
 
-def built_anew(documents: Sequence[LivingDocument], folder: Path) -> tuple[Snapshot, Tensor]:
+def built_anew(documents: Sequence[LivingDocument], folder: Path, name: str = NAME) -> tuple[Snapshot, Tensor]:
     """A snapshot of the documents as ingesting makes it, and its vectors."""
-    snapshot = Snapshot.open(ingest(raw(documents), name=NAME, output=folder, activity=quiet(), processes=1))
+    snapshot = Snapshot.open(ingest(raw(documents), name=name, output=folder, activity=quiet(), processes=1))
     return snapshot, vectors(list(zip(*snapshot.titles_texts(0, len(snapshot)), strict=True)))
 
 
-def base_of(store: Store, documents: Sequence[LivingDocument], *, search: SearchKind = "auto") -> CorpusState:
-    """The state of a base that was ingested from the documents."""
-    snapshot, vectors_ND = built_anew(documents, store.corpora)
+def base_of(
+    store: Store, documents: Sequence[LivingDocument], *, search: SearchKind = "auto", name: str = NAME
+) -> CorpusState:
+    """The state of a base that was ingested from the documents. name: of the corpus."""
+    snapshot, vectors_ND = built_anew(documents, store.corpora, name)
     folder = store.indexes / f"{snapshot.snapshot_id}-{BLOCK_HASH}"
     folder.mkdir(parents=True, exist_ok=True)
     save_tensors(folder / "vectors-00000.safetensors", {"vectors": vectors_ND.half()})
@@ -106,7 +108,7 @@ def base_of(store: Store, documents: Sequence[LivingDocument], *, search: Search
         "search": build_search(folder, [shard], DIMENSION, quiet(), wanted=search),
     }
     write_json(folder / "manifest.json", manifest, sealed=True)
-    return first_state(store, NAME, Base(snapshot.snapshot_id, folder.name))
+    return first_state(store, name, Base(snapshot.snapshot_id, folder.name))
 
 
 def first_state(store: Store, name: str, base: Base) -> CorpusState:
@@ -123,8 +125,8 @@ def edit_current(store: Store, changes: Changes, embed: Embed) -> CorpusState:
     return after
 
 
-def store_in(folder: Path) -> Store:
-    return Store(folder / "living", corpora=folder / "corpora", indexes=folder / "indexes")
+def store_in(folder: Path, living: str = "living") -> Store:
+    return Store(folder / living, corpora=folder / "corpora", indexes=folder / "indexes")
 
 
 def documents_of(view: CorpusView) -> list[LivingDocument]:

@@ -17,9 +17,19 @@ import torch
 
 from realm_core.living.documents import Changes, LivingDocument
 from realm_core.living.folding import fold, rebase
+from realm_core.living.joining import join
 from realm_core.living.purging import purge
+from realm_core.living.state import Base
 from realm_core.living.store import Store
-from tests.core.living.building import CountingEmbedder, document, edit_current, quiet, store_in
+from tests.core.living.building import (
+    BLOCK_HASH,
+    CountingEmbedder,
+    document,
+    edit_current,
+    first_state,
+    quiet,
+    store_in,
+)
 
 CHANGES = Changes((document("a", "One", 0, 9), LivingDocument("new", "New", "A new document.")), removed=("c",))
 _CHANGING = {"os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.chmod"}
@@ -36,6 +46,15 @@ def folds(store: Store) -> None:
     store.commit(rebase(store, state, folded, state, CountingEmbedder()))
 
 
+def joins(store: Store) -> None:
+    """What is current there and the corpus `other` beside it become the corpus `both`."""
+    state = store.current()
+    assert state is not None
+    [snapshot] = (store.corpora / "other").iterdir()
+    other = first_state(store, "other", Base(snapshot.name, f"{snapshot.name}-{BLOCK_HASH}"))
+    join(store_in(store.folder.parent, "living-both"), "both", [(store, state), (store, other)], quiet())
+
+
 def purges(store: Store) -> None:
     state = store.current()
     assert state is not None
@@ -48,7 +67,7 @@ def sweeps(store: Store) -> None:
     list(store.sweep(lambda: state.segments, math.inf))
 
 
-WORK = {work.__name__: work for work in (edits, folds, purges, sweeps)}
+WORK = {work.__name__: work for work in (edits, folds, joins, purges, sweeps)}
 
 
 def _killed_before(change: int, root: Path) -> None:

@@ -99,6 +99,20 @@ def test_a_fold_that_died_starts_over(start: Store, tmp_path: Path) -> None:
         assert leftovers(store) == []
 
 
+@pytest.mark.nightly  # a fold, which writes the same files, dies every day, and test_joining.py stops a join
+def test_a_join_that_died_starts_over(start: Store, tmp_path: Path) -> None:
+    base_of(start, [document("a", "Else", 9)], name="other")
+    before = asked(start)
+    stores = killed("joins", tmp_path)
+    for store in stores:
+        assert asked(store) == before
+        for place in (store.corpora / "both", store.indexes):  # what has a name is whole
+            for folder in place.glob("[!.]*"):
+                assert (folder / "manifest.json").exists()
+        crashing.joins(store)
+        assert leftovers(store) == [] and len(list((store.corpora / "both").iterdir())) == 1
+
+
 @pytest.mark.nightly  # an edit and a fold die every day
 def test_a_purge_that_died_is_finished_or_done_again(start: Store, tmp_path: Path) -> None:
     before = asked(start)

@@ -1,0 +1,254 @@
+"""Two corpora that were ingested apart are asked together, and each passage is its own corpus's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.test import Client
+
+from realm_core.corpus.ingest import ingest
+from realm_core.corpus.records import RawArticle
+from realm_core.files import read_json
+from realm_core.index.build import build
+from realm_core.runs.activity import Activity
+from tests.given import InMemorySource
+from tests.tiny import ARTICLES, tiny_model
+from tests.web.conftest import Person
+from tests.web.documents import folds
+from tests.web.documents.conftest import deploy_confirmed
+from webapp.artefacts.registering import record_corpus, record_index, record_model
+from webapp.artefacts.removing import uses
+from webapp.asking import service as asking
+from webapp.deployments import service as deploying
+from webapp.documents import bringing, purging, sweeping
+from webapp.documents import service as documents
+from webapp.documents.reading import DocumentInput, Text
+from webapp.documents.viewing import show
+from webapp.jobs import service as jobs
+from webapp.jobs.form import JobForm
+from webapp.kinds import KINDS as JOB_KINDS
+from webapp.kinds import ParameterError
+from webapp.models import Collection, Deployment, IndexGeneration, Job
+from workers.kinds import KINDS, RunAgain
+
+HANDBOOK = {
+    "Harbour": "The harbour of Turku opens at nine. Its pilot is called Ada.",
+    "Mars": "Mars is a bar at the harbour of Turku. It has two rooms.",
+}
+EVERYTHING = "What is there?"
+
+
+@pytest.fixture
+def folders(folders: tuple[Path, Path, Path], tmp_path: Path) -> tuple[Path, Path, Path]:
+    """The tiny deployment, copied to the data folder, because a purge writes beside it."""
+    root = folders[0].parent
+    shutil.copytree(root, tmp_path, dirs_exist_ok=True)
+    model, index, corpus = (tmp_path / one.relative_to(root) for one in folders)
+    return model, index, corpus
+
+
+@pytest.fixture
+def handbook(answering: Deployment, tmp_path: Path) -> IndexGeneration:
+    """The index of another corpus, by the model of the tiny one."""
+    return index_of("handbook", HANDBOOK, Path(answering.model.path), tmp_path)
+
+
+def index_of(name: str, texts: dict[str, str], model: Path, data: Path) -> IndexGeneration:
+    articles = [RawArticle(title, title, f"https://{name}.example/{title}", text) for title, text in texts.items()]
+    source = InMemorySource(articles, name=name, language="fi", licence="CC0", attribution=f"The {name}")
+    corpus = ingest(source, name=name, output=data / "corpora", activity=Activity(quiet=True), processes=1)
+    record_corpus(corpus)
+    return record_index(build(data / model, corpus, data / "indexes", Activity(quiet=True), device="cpu"))
+
+
+def join(*indexes: IndexGeneration, name: str = "all") -> IndexGeneration:
+    """The job, as a worker does it."""
+    job = jobs.start("join", {"index": [one.pk for one in indexes], "corpus_name": name}, by=None)
+    return record(job, folds.compute(job))
+
+
+def record(job: Job, result: dict[str, object]) -> IndexGeneration:
+    kept = KINDS["join"].record(job, result)
+    Job.objects.filter(pk=job.pk).update(state="succeeded", result=kept)
+    return IndexGeneration.objects.get(pk=kept["index"])
+
+
+def ask(client: Client, **question: Any) -> dict[str, Any]:
+    body = {"question": EVERYTHING, "k": 30, **question}
+    answer: dict[str, Any] = client.post("/api/v1/ask", json.dumps(body), content_type="application/json").json()
+    return answer
+
+
+def texts_by_collection(answer: dict[str, Any]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for block in answer["evidence"]:
+        found.setdefault(block["collection"], set()).add(block["text"])
+    return found
+
+
+def titles() -> set[str]:
+    return {block["title"] for block in asking.ask(EVERYTHING, k=50, asker=None).payload["evidence"]}
+
+
+def test_a_question_names_one_corpus_or_all(answering: Deployment, handbook: IndexGeneration, member: Person) -> None:
+    both = join(answering.index, handbook)
+    assert (both.corpus.name, both.corpus.articles, both.rows) == ("all", len(ARTICLES) + 2, len(ARTICLES) + 2)
+    assert both.model == answering.model and both.job == both.corpus.job and both.job is not None
+    assert (both.corpus.licence, both.corpus.source) == ("CC BY-SA 4.0; CC0", "join")
+    deploy_confirmed(both)
+
+    assert texts_by_collection(ask(member.client)) == {"tiny": {*ARTICLES.values()}, "handbook": {*HANDBOOK.values()}}
+    only = ask(member.client, collections=["handbook"])
+    assert texts_by_collection(only) == {"handbook": {*HANDBOOK.values()}} and only["corpus"].startswith("all@")
+    assert texts_by_collection(ask(member.client, filters={"languages": ["fi"]})).keys() == {"handbook"}
+    rights = {"tiny": ("CC BY-SA 4.0", "Written for the tests"), "handbook": ("CC0", "The handbook")}
+    for collection, own in rights.items():
+        block = ask(member.client, collections=[collection])["evidence"][0]
+        article = member.client.get(f"/api/v1/blocks/{block['block_id']}/article").json()
+        assert (article["licence"], article["attribution"]) == own
+        page = member.client.get(f"/blocks/{block['block_id']}/").content.decode()
+        assert all(text in page for text in own)
+
+    page = member.client.get("/").content.decode()
+    assert 'value="handbook"' in page and 'value="tiny"' in page
+    page = member.client.post("/", {"question": EVERYTHING, "collections": ["handbook"]}, follow=True).content.decode()
+    assert "two rooms" in page and "Photosynthesis" not in page
+    call = {"name": "retrieve", "arguments": {"question": EVERYTHING, "k": 30, "collections": ["handbook"]}}
+    sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    told = Client().post("/mcp", json.dumps(sent), content_type="application/json").json()["result"]
+    assert {block["title"] for block in told["structuredContent"]["blocks"]} == {"Harbour", "Mars"}
+
+
+def test_private_collections_and_weights_are_of_corpora_too(
+    answering: Deployment, handbook: IndexGeneration, member: Person, outsider: Person
+) -> None:
+    deploy_confirmed(join(answering.index, handbook))
+    priors = []
+    for weight in (1.0, 5.0):
+        Collection.objects.update_or_create(name="handbook", defaults={"weight": weight})
+        blocks = {block["title"]: block["retriever_prior"] for block in ask(member.client)["evidence"]}
+        priors.append(blocks["Harbour"] / blocks["Berlin"])
+    assert priors[1] / priors[0] == pytest.approx(5.0, rel=1e-4)
+    secret = Collection.objects.get(name="handbook")
+    secret.private = True
+    secret.save()
+    group = Group.objects.create(name="staff of the harbour")
+    secret.groups.add(group)
+    assert member.user is not None
+    assert texts_by_collection(ask(outsider.client)).keys() == {"tiny"}
+    assert outsider.client.get("/api/v1/documents/Harbour").status_code == 404
+    member.user.groups.add(group)
+    assert texts_by_collection(ask(member.client)).keys() == {"tiny", "handbook"}
+
+
+def test_edits_above_the_parts_are_carried_in(answering: Deployment, handbook: IndexGeneration, staff: Person) -> None:
+    documents.add([DocumentInput(Text("Oulu is a city."), "oulu", "Oulu", licence="CC BY 4.0", tags=("x",))], by=None)
+    wall = DocumentInput(Text("Berlin has a wall."), title="Berlin", collection="walls")
+    documents.change("Berlin", wall, by=None)
+    documents.remove(["Nile"], by=None)
+    both = join(answering.index, handbook)
+    assert not bringing.edited_above(answering.index, both)
+    assert not [one for one in deploying.check(both).doubts if "Documents" in one]
+    documents.add([DocumentInput(Text("Rauma has lace."), "rauma", "Rauma")], by=None)
+    [doubt] = [one for one in deploying.check(both).doubts if "join the corpora again" in one]
+    assert doubt.startswith("1 document that was added")
+    deploy_confirmed(both)
+    assert bringing.waiting() is None
+    assert titles() == {*ARTICLES, "Oulu", "Harbour"} - {"Nile"}
+    oulu, berlin = show("oulu"), show("Berlin")
+    assert (oulu.licence, oulu.tags, oulu.collection, berlin.collection) == ("CC BY 4.0", ("x",), "tiny", "walls")
+    assert (show("Mars").collection, show("handbook:Mars").collection) == ("tiny", "handbook")
+    documents.change("handbook:Mars", DocumentInput(Text("Mars is closed."), title="Mars"), by=None)
+    assert show("Mars").text == ARTICLES["Mars"] and show("handbook:Mars").text == "Mars is closed."
+    folded = folds.fold()
+    assert folded.index.corpus.name == "all" and show("handbook:Mars").text == "Mars is closed."
+    assert not bringing.edited_above(handbook, folded.index)
+
+
+def test_what_an_unfinished_join_needs_is_kept(answering: Deployment, handbook: IndexGeneration) -> None:
+    documents.add([DocumentInput(Text("Oulu is a city."), "oulu", "Oulu")], by=None)
+    job = jobs.start("join", {"index": [answering.index.pk, handbook.pk]}, by=None)
+    folds.compute(job)
+    [state] = list(sweeping._folding([answering.index]))[:1]
+    assert state.segments and list(sweeping._folding([handbook]))
+    assert any("works on it" in one for one in uses(handbook)), "nor is a part removed"
+
+
+def test_a_purge_while_it_is_joined_leaves_nothing_behind(
+    answering: Deployment, handbook: IndexGeneration, tmp_path: Path
+) -> None:
+    job = jobs.start("join", {"index": [answering.index.pk, handbook.pk]}, by=None)
+    result = folds.compute(job)
+    purging.purge(["Nile"], by=None)
+    with pytest.raises(RunAgain, match="purged meanwhile"):
+        KINDS["join"].record(job, result)
+    assert not Path(str(result["snapshot"])).exists() and not Path(str(result["generation"])).exists()
+    again = record(job, folds.compute(job))
+    assert again.rows == len(ARTICLES) + 1
+    assert not any(b"The Nile" in path.read_bytes() for path in (tmp_path / again.corpus.path).iterdir())
+
+
+def test_what_is_purged_later_is_masked_in_whole_and_parts(answering: Deployment, handbook: IndexGeneration) -> None:
+    both = join(answering.index, handbook)
+    purging.purge(["Nile"], by=None)
+    deploy_confirmed(both)
+    assert titles() == {*ARTICLES, "Harbour"} - {"Nile"}
+    purging.purge(["handbook:Mars", "Berlin"], by=None)
+    documents.add([DocumentInput(Text(HANDBOOK["Mars"]), "bar", "Mars")], by=None)
+    deploy_confirmed(handbook)
+    assert titles() == {"Harbour"}
+    deploy_confirmed(answering.index)
+    assert titles() == {*ARTICLES} - {"Nile", "Berlin"}
+    deploy_confirmed(both)
+    assert titles() == {*ARTICLES, "Harbour"} - {"Nile", "Berlin"} and show("bar").text == HANDBOOK["Mars"]
+
+
+def test_what_was_purged_of_an_index_that_is_not_masked_yet_is_left_out(
+    answering: Deployment, handbook: IndexGeneration, tmp_path: Path
+) -> None:
+    """Another index of the corpus, built behind the purge."""
+    purging.purge(["Nile"], by=None)
+    model, corpus = (tmp_path / one for one in (answering.model.path, answering.index.corpus.path))
+    later = record_index(build(model, corpus, tmp_path / "indexes", Activity(quiet=True), name="later"))
+    both = join(handbook, later)
+    assert both.rows == len(ARTICLES) + 1 and later.current_state is None
+
+
+def test_what_cannot_be_joined_is_refused_at_once(
+    answering: Deployment, handbook: IndexGeneration, tmp_path: Path
+) -> None:
+    tiny = answering.index
+    other = tiny_model(tmp_path, seed=1)
+    record_model(other)
+    strange = index_of("strange", {"Odd": "An odd text."}, other, tmp_path)
+    for given, says in (
+        ([], "is needed"),
+        ([tiny.pk], "must name two or more indexes"),
+        ([tiny.pk, 999], "names no index"),
+        ([tiny.pk, strange.pk], "embeds blocks differently"),
+    ):
+        with pytest.raises(ParameterError) as refused:
+            jobs.start("join", {"index": given}, by=None)
+        assert says in refused.value.errors["index"]
+    model, corpus = (tmp_path / one for one in (answering.model.path, tiny.corpus.path))
+    again = build(model, corpus, tmp_path / "indexes", Activity(quiet=True), name="again")
+    with pytest.raises(ParameterError, match="names two of the corpus tiny"):
+        jobs.start("join", {"index": [tiny.pk, record_index(again).pk]}, by=None)
+
+
+def test_the_form_starts_it(answering: Deployment, handbook: IndexGeneration, staff: Person) -> None:
+    form = JobForm(JOB_KINDS["join"], None, {})
+    assert list(form.fields) == ["index", "corpus_name", "search"]
+    page = staff.client.get("/manage/jobs/new/join/").content.decode()
+    assert "Join corpora" in page and handbook.generation in page
+    given = {"index": [str(answering.index.pk), str(handbook.pk)], "corpus_name": "all", "search": "auto"}
+    staff.client.post("/manage/jobs/new/join/", given)
+    job = Job.objects.get(kind="join")
+    assert job.parameters["corpus_name"] == "all" and set(job.parameters["index"]) == {answering.index.pk, handbook.pk}
+    result = folds.compute(job)
+    assert read_json(Path(str(result["generation"])) / "manifest.json")["search"]["kind"] == "exact"

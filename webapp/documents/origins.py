@@ -1,0 +1,61 @@
+"""Which index was joined of which: asked of the jobs that joined them, and through the folds in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from webapp.models import IndexGeneration, Job, JobKind, JobState
+from webapp.serving.living import indexes_beside
+
+
+@dataclass(frozen=True)
+class JoinedState:
+    """A state that was joined. row: its key; None: nothing was edited above that index."""
+
+    row: int | None
+
+
+def state_joined(earlier: IndexGeneration, later: IndexGeneration) -> JoinedState | None:
+    """The state of `earlier` that is part of `later`; None where it is none, or not a state that is known."""
+    parts = _with_folded(earlier)
+    for job in _jobs():
+        if job.result["index"] in _with_folded(later):
+            rows = dict(zip(job.parameters["index"], job.result["states"], strict=True))
+            found = [rows[pk] for pk in rows if pk in parts]
+            if found:
+                return JoinedState(found[0])
+    return None
+
+
+def related(index: IndexGeneration) -> list[IndexGeneration]:
+    """The indexes of other corpora that have documents in common with this one, because some were joined of others."""
+    jobs = [{job.result["index"], *job.parameters["index"]} for job in _jobs()]
+    if not jobs:
+        return []
+    own = {index.pk, *(one.pk for one in indexes_beside(index))}
+    found, size = set(own), 0
+    while len(found) > size:  # what was joined may have been joined again
+        size = len(found)
+        for pks in jobs:
+            if not found.isdisjoint(pks):
+                found |= pks | _beside(pks - found)
+    return list(IndexGeneration.every.filter(pk__in=found - own).select_related("corpus", "model"))
+
+
+def _beside(pks: Iterable[int]) -> set[int]:
+    indexes = IndexGeneration.every.filter(pk__in=pks).select_related("corpus", "model")
+    return {one.pk for index in indexes for one in indexes_beside(index)}
+
+
+def _jobs() -> Iterator[Job]:
+    yield from Job.objects.filter(kind=JobKind.JOIN, state=JobState.SUCCEEDED).only("parameters", "result")
+
+
+def _with_folded(index: IndexGeneration) -> set[int]:
+    """The keys of an index and of all that were folded into it."""
+    found, latest = {index.pk}, {index.pk}
+    while latest:
+        latest = set(IndexGeneration.every.filter(folded_into__in=latest).values_list("pk", flat=True))
+        found |= latest
+    return found
