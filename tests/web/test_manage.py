@@ -96,6 +96,11 @@ def test_a_form_that_nobody_touches_starts_the_job_with_its_defaults(
     for setting in KINDS[kind].described():
         assert f'name="{setting.name}"' in page
     form = as_posted(page)
+    if kind == "join":  # of two
+        other = another_index(deployment.model)
+        other.corpus = CorpusSnapshot.objects.create(name="other", snapshot_id="o", path="o", articles=1, blocks=1)
+        other.save()
+        form["index"].append(str(other.pk))
     with django_capture_on_commit_callbacks(execute=True):
         response = staff.client.post(f"/manage/jobs/new/{kind}/", form)
     job = Job.objects.get()

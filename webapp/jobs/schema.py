@@ -75,7 +75,8 @@ def _input_schema(one: Input) -> dict[str, Any]:
     kept = "".join(f" with {name} {value}" for name, value in one.limit_to.items())
     says = f"Id of one of /api/v1/{one.records.list}{kept}: {one.help}{', needed' if one.required else ''}."
     if one.many:
-        return {"type": "array", "items": {"type": "integer"}, "minItems": int(one.required), "description": says}
+        least = 2 if one.become_one else int(one.required)
+        return {"type": "array", "items": {"type": "integer"}, "minItems": least, "description": says}
     return {"type": "integer", "description": says} | ({} if one.required else {"nullable": True})
 
 
