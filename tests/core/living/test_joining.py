@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from realm_core.__main__ import main
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
 from realm_core.corpus.store import Snapshot
@@ -209,6 +210,37 @@ def test_a_joined_corpus_is_joined_with_another(tmp_path: Path) -> None:
     both = store_in(tmp_path, "living/both"), CorpusState("both", BLOCK_HASH, base.base)
     index, _ = joined_in(tmp_path, both, corpus_in(tmp_path, "third", [document("a", "Three", 9)]), name="all")
     assert collections(index) == {"a": "one", "b": "one", "other:a": "other", "c": "other", "third:a": "third"}
+
+
+def test_by_hand_the_corpora_are_found_by_their_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REALM_DATA", str(tmp_path))
+    one, other = corpus_in(tmp_path, "one", ONE), corpus_in(tmp_path, "other", OTHER)
+    indexes = [str(tmp_path / "indexes" / state.base.generation) for _, state in (one, other) if state.base]
+    run, command = tmp_path / "run", ["join", "--index", *indexes, "--output", str(tmp_path), "--quiet"]
+    assert main([*command, "--run", str(run)]) == 0
+    assert Path(read_json(run / "result.json")["snapshot"]).parent == tmp_path / "corpora" / "one-other"
+
+    edited = edit(*other, Changes((document("p", "Press", 7),)), CountingEmbedder())
+    for number, state in enumerate((one[1], edited)):
+        state.save(tmp_path / f"{number}.json")
+    states = [str(tmp_path / f"{number}.json") for number in (0, 1)]
+    assert main([*command, "--name", "all", "--state", *states, "--run", str(run)]) == 0
+    assert Snapshot.open(read_json(run / "result.json")["snapshot"]).articles == 5
+
+
+def test_by_hand_what_does_not_belong_together_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = corpus_in(tmp_path, "one", ONE), corpus_in(tmp_path, "other", OTHER)
+    indexes = [str(tmp_path / "indexes" / state.base.generation) for _, state in (one, other) if state.base]
+    one[1].save(tmp_path / "state.json")
+    state = str(tmp_path / "state.json")
+    for words, says in (
+        ([*indexes[:1]], "--index must name two or more indexes."),
+        ([*indexes, "--state", state], "--state must name as many as there are indexes"),
+        ([*indexes, "--state", state, state], "is no state above the index"),
+        ([*indexes, "--purged", state], "--purged needs --model."),
+    ):
+        assert main(["join", "--output", str(tmp_path), "--quiet", "--index", *words]) == 2
+        assert says in capsys.readouterr().err
 
 
 # ── Refusals ────────────────────────────────────────────────────────────────────────────────────────────────────────
