@@ -52,8 +52,10 @@ def main(task: Join, activity: Activity) -> None:
         purged = {name: tuple(ids) for name, ids in read_json(task.purged).items()}
         corpora = [without_purged(*one, purged.get(one[1].name, ()), embedding_in(task.model)) for one in corpora]
     name = task.corpus_name or "-".join(state.name for _, state in corpora)
+    _check_name(name)  # before it becomes a folder
     store = Store(task.output / "living" / name, corpora=task.output / "corpora", indexes=task.output / "indexes")
     joined = join(store, name, corpora, activity, search=task.search)
+    activity.say(f"The index is {joined.generation}, of the corpus {joined.snapshot}.")
     activity.result({"snapshot": str(joined.snapshot), "generation": str(joined.generation)})
 
 
@@ -61,7 +63,7 @@ def _corpus(task: Join, place: int, activity: Activity) -> Corpus:
     """The state above one of the indexes: the given one, or the index's own corpus."""
     index = task.index[place]
     snapshot = get_folder(task.corpus[place], activity) if task.corpus else corpus_of(index, None)
-    name = snapshot.resolve().parent.name
+    name = snapshot.absolute().parent.name
     state = CorpusState(name, str(read_manifest(index).get("block_hash")), Base(snapshot.name, index.name))
     if task.state:
         state = CorpusState.load(task.state[place])
@@ -109,6 +111,10 @@ def _check_apart(name: str, states: Sequence[CorpusState]) -> None:
                 f"The corpus {state.name} is named twice: a joined corpus tells its documents apart by the names of "
                 "their corpora."
             )
+    _check_name(name)
+
+
+def _check_name(name: str) -> None:
     if not name or name.startswith(".") or "/" in name or "\0" in name or len(name) > LONGEST_NAME:
         raise RealmError(
             f"{name!r} cannot be the joined corpus's name: it becomes a folder's name, of at most {LONGEST_NAME} "

@@ -238,9 +238,11 @@ def test_by_hand_what_does_not_belong_together_is_refused(tmp_path: Path, capsys
         ([*indexes, "--state", state], "--state must name as many as there are indexes"),
         ([*indexes, "--state", state, state], "is no state above the index"),
         ([*indexes, "--purged", state], "--purged needs --model."),
+        ([*indexes, "--name", "a/b"], "'a/b' cannot be the joined corpus's name"),
     ):
         assert main(["join", "--output", str(tmp_path), "--quiet", "--index", *words]) == 2
         assert says in capsys.readouterr().err
+    assert {path.name for path in (tmp_path / "living").iterdir()} == {"one", "other"}
 
 
 # ── Refusals ────────────────────────────────────────────────────────────────────────────────────────────────────────
