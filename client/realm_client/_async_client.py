@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 from uuid import uuid4
 
 import httpx
@@ -19,6 +19,7 @@ from realm_client._calls import (
     TIMEOUT,
     Batch,
     Call,
+    CollectionChanges,
     Filters,
     Json,
     Lines,
@@ -195,6 +196,19 @@ class AsyncClient:
     async def collections(self) -> tuple[records.Collection, ...]:
         """The collections that one may look in."""
         return await self._do(Call("GET", "/collections", tuple[records.Collection, ...]))
+
+    async def collection(self, name: str) -> records.CollectionSettings:
+        """What is recorded of a collection. NotFound: nothing, so it is public and has weight 1."""
+        return await self._do(Call("GET", f"/collections/{segment(name)}", records.CollectionSettings))
+
+    async def set_collection(self, name: str, **changes: Unpack[CollectionChanges]) -> records.CollectionSettings:
+        """Set what holds of a collection, or of a new one; what is not given stays."""
+        body = dict(changes)
+        return await self._do(Call("PUT", f"/collections/{segment(name)}", records.CollectionSettings, body=body))
+
+    async def remove_collection(self, name: str, *, public: bool = False) -> None:
+        """Forget what is recorded of a collection. public: needed for a private one, which everybody reads then."""
+        await self._do(Call("DELETE", f"/collections/{segment(name)}", None, params={"public": public}))
 
     async def document(self, document_id: str) -> records.Document:
         """A document with its text."""

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypedDict, TypeVar
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import httpx
@@ -63,6 +63,16 @@ class Call(Generic[T]):
             "headers": dict(self.headers),
             **body,
         }
+
+
+class CollectionChanges(TypedDict, total=False):
+    """What is to hold of a collection from now on; what is left out stays. groups: their names."""
+
+    title: str
+    description: str
+    private: bool
+    groups: Sequence[str]
+    weight: float
 
 
 @dataclass

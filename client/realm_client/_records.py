@@ -386,6 +386,18 @@ class Collection:
 
 
 @dataclass(frozen=True)
+class CollectionSettings:
+    """What is recorded of a collection. private: only admins and the groups, by their names, read it."""
+
+    name: str
+    title: str
+    description: str
+    private: bool
+    groups: tuple[str, ...]
+    weight: float
+
+
+@dataclass(frozen=True)
 class PurgedFile:
     """A file that is no more, and the one that took its place, if one did."""
 

@@ -51,6 +51,9 @@ def test_commands(running: Running, tmp_path: Path) -> None:
     text, file, bulk, again = map(json.loads, edited[0])
     assert [one["changes"] for one in (text, file, bulk)] == [1, 1, 2]
     assert again["documents"] == bulk["documents"] and again["changes"] == 0
+    made, weighed, board, gone = map(json.loads, edited[2])
+    assert (made["weight"], weighed["weight"], gone) == (1.0, 1.5, 204)
+    assert board == weighed and board["private"] and board["groups"] == ["board members"]
     changed, shown, touched, removed, changes, answers, purge = map(json.loads, edited[1])
     assert changed["changes"] == 1 and removed == 204
     assert (shown["licence"], shown["tags"]) == ("CC0 1.0", ["cities"])

@@ -129,6 +129,7 @@ PAGES = {
     "manage-document-remove": Address("operate", GET, 503),
     "manage-collections": Address("operate", GET, 503),
     "manage-collection": Address("operate", GET, 302),
+    "manage-collection-remove": Address("operate", POST, 302),
     "manage-documents-bring": Address("operate", POST, 302),
     "manage-documents-fold": Address("operate", POST, 302),
     "manage-document-purge": Address("operate", GET, 503),
@@ -189,6 +190,7 @@ API = {
     "api-block": Address("read", GET, 404, ("no block",)),
     "api-documents": Address("read", GET, 503),  # its files are not there
     "api-collections": Address("read", GET, 503),
+    "api-collection": Address("operate", GET, 404, ("a collection",)),
     "api-documents-bulk": Address("operate", POST, 400, body={}),
     "api-document": Address("read", GET, 503, ("a document",)),
     "api-document-touched": Address("operate", GET, 503, ("a document",)),
@@ -232,6 +234,8 @@ MORE = {
     "api-documents post": Address("operate", POST, 400, body={}),
     "api-document put": Address("operate", "put", 400, ("a document",)),
     "api-document delete": Address("operate", "delete", 503, ("a document",)),  # its files are not there
+    "api-collection put": Address("operate", "put", 400, ("n" * 101,)),  # no name is that long
+    "api-collection delete": Address("operate", "delete", 404, ("a collection",)),
     "api-purges post": Address("operate", POST, 400, body={}),
     "api-deployments post": Address("operate", POST, 400, body={"index": 10**9}),
 }

@@ -1,19 +1,31 @@
-"""Collections over REST: those that a caller may look in."""
+"""Collections over REST: those that a caller may look in, and, for operators, what is recorded of one."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from django.contrib.auth.models import Group
+from django.http import Http404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from webapp.access.collections import access_of
 from webapp.collections import service
-from webapp.collections.service import ListedCollection
-from webapp.rest.base import PublicView, problem_responses
-from webapp.rest.parameters import only_parameters
+from webapp.collections.service import CollectionSettings, ListedCollection
+from webapp.models import Collection
+from webapp.models.collection import LEAST_WEIGHT, LONGEST_DESCRIPTION, LONGEST_TITLE, MOST_WEIGHT
+from webapp.rest.base import OperatorView, PublicView, checked, problem_responses, without_body
+from webapp.rest.parameters import only_parameters, truth
+from webapp.rest.serializers import (
+    RecordSerializer,
+    StrictBooleanField,
+    StrictCharField,
+    StrictFloatField,
+    StrictSerializer,
+)
 
 _EXAMPLE: Final = {
     "name": "travel",
@@ -27,6 +39,16 @@ _EXAMPLE: Final = {
     "since": "2025-03-01",
     "until": "2026-01-31",
 }
+_SETTINGS: Final = {
+    "title": "The board’s papers",
+    "description": "Minutes and plans.",
+    "private": True,
+    "groups": ["board members"],
+    "weight": 1.5,
+}
+_RECORDED: Final = OpenApiExample(
+    "Collection", value={"name": "board", **_SETTINGS}, response_only=True, status_codes=["200", "201"]
+)
 
 
 class CollectionSerializer(serializers.Serializer[Any]):
@@ -44,6 +66,38 @@ class CollectionSerializer(serializers.Serializer[Any]):
     until = serializers.DateField(allow_null=True, help_text="The latest.")
 
 
+class RecordedCollectionSerializer(RecordSerializer):
+    """What is recorded of a collection. title: empty: its name. private: only admins and the groups read it."""
+
+    groups: serializers.SlugRelatedField[Group] = serializers.SlugRelatedField(
+        slug_field="name", read_only=True, many=True
+    )
+
+    class Meta:
+        model = Collection
+        fields = ["name", "title", "description", "private", "groups", "weight"]
+
+
+class CollectionSettingsSerializer(StrictSerializer):
+    """What is to hold of a collection. What is not given stays; a new one is public then, and has weight 1."""
+
+    title = StrictCharField(
+        required=False, allow_blank=True, help_text=f"At most {LONGEST_TITLE} characters. Empty: its name."
+    )
+    description = StrictCharField(
+        required=False, allow_blank=True, help_text=f"At most {LONGEST_DESCRIPTION:,} characters."
+    )
+    private = StrictBooleanField(required=False, help_text="Whether only admins and the groups read it.")
+    groups = serializers.ListField(
+        child=StrictCharField(), required=False, help_text="Names of the groups that read it where it is private."
+    )
+    weight = StrictFloatField(
+        required=False,
+        help_text="What the prior of its blocks is multiplied by before it is normalised: "
+        f"{LEAST_WEIGHT} to {MOST_WEIGHT:,.0f}.",
+    )
+
+
 class CollectionsView(PublicView):
     """The collections of the corpus that answers."""
 
@@ -57,6 +111,64 @@ class CollectionsView(PublicView):
     def get(self, request: Request) -> Response:
         only_parameters(request, ())
         return Response([collection_json(one) for one in service.listed(access_of(request.user).hidden)])
+
+
+class CollectionView(OperatorView):
+    """One collection, by its name. Documents have it, whether anything is recorded of it or not."""
+
+    @extend_schema(
+        operation_id="collection",
+        summary="What is recorded of a collection",
+        description="404 where nothing is: then everybody who may ask reads its documents, with weight 1.",
+        responses={200: RecordedCollectionSerializer, **problem_responses(400, 403, 404)},
+        examples=[_RECORDED],
+    )
+    def get(self, request: Request, name: str) -> Response:
+        only_parameters(request, ())
+        record = service.recorded(name)
+        if record is None:
+            raise Http404
+        return Response(RecordedCollectionSerializer(record).data)
+
+    @extend_schema(
+        operation_id="set_collection",
+        summary="Set up a collection",
+        description="A new one, or one that documents have already. The next question goes by it. Make a private one "
+        "before you add documents to it.",
+        request=CollectionSettingsSerializer,
+        responses={
+            200: RecordedCollectionSerializer,
+            201: OpenApiResponse(RecordedCollectionSerializer, description="Nothing was recorded of it before."),
+            **problem_responses(400, 403, 413, 415),
+        },
+        examples=[OpenApiExample("Settings", value=_SETTINGS, request_only=True), _RECORDED],
+    )
+    def put(self, request: Request, name: str) -> Response:
+        told = checked(request, CollectionSettingsSerializer)
+        if "groups" in told:
+            told["groups"] = tuple(told["groups"])
+        record, is_new = service.save(name, CollectionSettings(**told), by=self.operator)
+        return Response(RecordedCollectionSerializer(record).data, status=201 if is_new else 200)
+
+    @extend_schema(
+        operation_id="remove_collection",
+        summary="Forget what is recorded of a collection",
+        description="Its documents stay and keep its name, and everybody who may ask reads them, with weight 1. A "
+        "private one is therefore refused (409) without `public`.",
+        parameters=[
+            OpenApiParameter(
+                "public", OpenApiTypes.BOOL, description="Whether everybody may read a private one and answers from it."
+            )
+        ],
+        responses={204: None, **problem_responses(400, 403, 404, 409)},
+    )
+    def delete(self, request: Request, name: str) -> Response:
+        without_body(request, ("public",))
+        try:
+            service.remove(name, by=self.operator, public=truth(request, "public"))
+        except Collection.DoesNotExist:
+            raise Http404 from None
+        return Response(status=204)
 
 
 def collection_json(one: ListedCollection) -> dict[str, Any]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 
+from realm_core.errors import unfit_character
 from webapp.documents.viewing import current_view
 from webapp.models import AuditEntry, Collection
+from webapp.models.collection import LEAST_WEIGHT, LONGEST_DESCRIPTION, LONGEST_NAME, LONGEST_TITLE, MOST_WEIGHT
+from webapp.refusals import FieldError, InvalidRequest, StateConflict
+from webapp.text import one_line
 
 if TYPE_CHECKING:
     from realm_core.living.collections import CollectionFacts
@@ -35,6 +39,21 @@ class ListedCollection:
         return self.facts.documents if self.facts else 0
 
 
+@dataclass(frozen=True)
+class CollectionSettings:
+    """What is to hold of a collection; groups by their names. None: as it is; of a new one public, with weight 1."""
+
+    title: str | None = None
+    description: str | None = None
+    private: bool | None = None
+    groups: tuple[str, ...] | None = None
+    weight: float | None = None
+
+
+class WouldBePublic(StateConflict):
+    """A private collection is to be removed, and nobody said that everybody may read it then."""
+
+
 def listed(hidden: Iterable[str] = ()) -> list[ListedCollection]:
     """The collections that have documents or a record, by name, without those that are hidden.
 
@@ -46,17 +65,77 @@ def listed(hidden: Iterable[str] = ()) -> list[ListedCollection]:
     return [ListedCollection(name, facts.get(name), records.get(name)) for name in sorted(names)]
 
 
-def save(record: Collection, groups: Iterable[Group], *, by: User) -> None:
-    """Keep what is to hold of a collection from now on; the next question goes by it."""
+def recorded(name: str) -> Collection | None:
+    """What is recorded of a collection; None: nothing, so it is public and has weight 1."""
+    return Collection.objects.filter(name=one_line(name)).first()
+
+
+def save(name: str, settings: CollectionSettings, *, by: User | None) -> tuple[Collection, bool]:
+    """Keep what is to hold of a collection from now on, and whether it is new; the next question goes by it.
+
+    by: None for the command line. InvalidRequest names what is wrong.
+    """
+    name = one_line(name)
+    if not 1 <= len(name) <= LONGEST_NAME:
+        raise InvalidRequest(FieldError("name", f"A name has 1 to {LONGEST_NAME} characters."))
+    groups = None if settings.groups is None else _groups(settings.groups)
     with transaction.atomic():
+        record, is_new = Collection.objects.select_for_update().get_or_create(name=name)
+        for field, value in asdict(settings).items():
+            if value is not None and field != "groups":
+                setattr(record, field, value)
+        record.title = one_line(record.title)
+        _check(record)
         record.save()
-        record.groups.set(groups)
-        AuditEntry.record(
-            "collection.edit",
-            record.name,
-            by=by,
-            title=record.title,
-            private=record.private,
-            groups=sorted(group.name for group in groups),
-            weight=record.weight,
-        )
+        if groups is not None:
+            record.groups.set(groups)
+        AuditEntry.record("collection.edit", record.name, by=by, **_told(record))
+    return record, is_new
+
+
+def remove(name: str, *, by: User | None, public: bool = False) -> None:
+    """Forget what is recorded of a collection: its documents keep the name, and everybody who may ask reads them.
+
+    public: so may a private one; otherwise WouldBePublic. by: as for `save`. Collection.DoesNotExist if nothing is
+    recorded of it.
+    """
+    with transaction.atomic():
+        record = Collection.objects.select_for_update().get(name=one_line(name))
+        if record.private and not public:
+            raise WouldBePublic(
+                f"“{record.name}” is private. If it is removed, everybody who may ask reads its documents and the "
+                "answers from them: confirm that."
+            )
+        AuditEntry.record("collection.remove", record.name, by=by, **_told(record))
+        record.delete()
+
+
+def _groups(names: Iterable[str]) -> list[Group]:
+    wanted = set(names)
+    found = list(Group.objects.filter(name__in={name for name in wanted if not unfit_character(name)}))
+    if unknown := sorted(wanted - {group.name for group in found}):
+        raise InvalidRequest(FieldError("groups", f"There is no group {unknown[0]!r}."))
+    return found
+
+
+def _check(record: Collection) -> None:
+    wrong = []
+    for field, most in (("title", LONGEST_TITLE), ("description", LONGEST_DESCRIPTION)):
+        if len(text := getattr(record, field)) > most:
+            wrong.append(FieldError(field, f"This may have at most {most:,} characters; it has {len(text):,}."))
+        if found := unfit_character(text):  # PostgreSQL refuses some characters
+            wrong.append(FieldError(field, f"This must be a text without {found!r}."))
+    if not LEAST_WEIGHT <= record.weight <= MOST_WEIGHT:  # nor NaN
+        wrong.append(FieldError("weight", f"This must be a number from {LEAST_WEIGHT} to {MOST_WEIGHT:,.0f}."))
+    if wrong:
+        raise InvalidRequest(*wrong)
+
+
+def _told(record: Collection) -> dict[str, object]:
+    """It in the audit trail."""
+    return {
+        "title": record.title,
+        "private": record.private,
+        "groups": sorted(group.name for group in record.groups.all()),
+        "weight": record.weight,
+    }

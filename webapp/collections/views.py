@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from webapp.collections import service
+from webapp.collections.service import CollectionSettings, WouldBePublic
 from webapp.models import Collection
 from webapp.models.collection import LONGEST_NAME
 from webapp.pages.guards import staff_member, staff_only
@@ -54,7 +58,25 @@ def edit_collection(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         status = 422
         if form.is_valid():
-            service.save(form.instance, form.cleaned_data["groups"], by=staff_member(request))
+            told = form.cleaned_data | {"groups": tuple(group.name for group in form.cleaned_data["groups"])}
+            record, _ = service.save(name, CollectionSettings(**told), by=staff_member(request))
             messages.success(request, f"Saved. The next question goes by it, and so does who may read “{record}”.")
             return redirect("manage-collections")
-    return render(request, "manage/collection.html", {"form": form, "name": name}, status=status)
+    return render(request, "manage/collection.html", {"form": form, "name": name, "record": record}, status=status)
+
+
+@staff_only
+@require_POST
+def remove_collection(request: HttpRequest) -> HttpResponse:
+    """Forget what is recorded of a collection; a private one only where its being public then is confirmed."""
+    name = one_line(request.POST.get("name", ""))
+    try:
+        service.remove(name, by=staff_member(request), public=bool(request.POST.get("public")))
+    except Collection.DoesNotExist:
+        messages.error(request, "Nothing is recorded of this collection.")
+    except WouldBePublic as reason:
+        messages.error(request, str(reason))
+        return redirect(f"{reverse('manage-collection')}?{urlencode({'name': name})}")
+    else:
+        messages.success(request, f"Everybody who may ask reads what is in “{name}” now, and it has the weight 1.")
+    return redirect("manage-collections")

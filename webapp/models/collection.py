@@ -9,6 +9,8 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 LONGEST_NAME: Final = 100
+LONGEST_TITLE: Final = 200
+LONGEST_DESCRIPTION: Final = 1000
 LEAST_WEIGHT: Final = 0.001
 MOST_WEIGHT: Final = 1000.0
 
@@ -20,8 +22,8 @@ class Collection(models.Model):
     """
 
     name = models.CharField(max_length=LONGEST_NAME, unique=True, help_text="As documents name it.")
-    title = models.CharField(max_length=200, blank=True, help_text="What people are shown. Empty: its name.")
-    description = models.TextField(max_length=1000, blank=True)
+    title = models.CharField(max_length=LONGEST_TITLE, blank=True, help_text="What people are shown. Empty: its name.")
+    description = models.TextField(max_length=LONGEST_DESCRIPTION, blank=True)
     private = models.BooleanField(
         default=False, help_text="Only admins and the groups below read its documents, and answers from them."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -107,9 +107,9 @@ def checked(request: Request, kind: type[StrictSerializer]) -> dict[str, Any]:
     return dict(serializer.validated_data)
 
 
-def without_body(request: Request) -> None:
-    """Refuse parameters and a body where there must be none."""
-    only_parameters(request, ())
+def without_body(request: Request, known: Sequence[str] = ()) -> None:
+    """Refuse a body where there must be none, and unknown parameters."""
+    only_parameters(request, known)
     if _body(request):
         raise InvalidRequest(FieldError("", "Nothing is expected in the body."))
 

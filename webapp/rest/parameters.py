@@ -76,9 +76,7 @@ def by_truth(name: str, lookup: str, description: str, *, inverted: bool = False
     """Records by a condition that holds or does not."""
 
     def read(text: str) -> bool:
-        if text not in _TRUTH:
-            raise ValueError("This must be true or false.")
-        return _TRUTH[text] is not inverted
+        return _truth(text) is not inverted
 
     return ListFilter(OpenApiParameter(name, OpenApiTypes.BOOL, description=description), lookup, read)
 
@@ -136,6 +134,20 @@ def whole_number(request: Request, name: str, default: int, *, low: int = 0, hig
         return _whole(request.query_params.get(name, str(default)), low, high)
     except ValueError as error:
         raise InvalidRequest(FieldError(name, str(error))) from None
+
+
+def truth(request: Request, name: str) -> bool:
+    """Whether something is said to be so; false if it is not given."""
+    try:
+        return _truth(request.query_params.get(name, "false"))
+    except ValueError as error:
+        raise InvalidRequest(FieldError(name, str(error))) from None
+
+
+def _truth(text: str) -> bool:
+    if text not in _TRUTH:
+        raise ValueError("This must be true or false.")
+    return _TRUTH[text]
 
 
 def _whole(text: str, low: int = 0, high: int = _LARGEST_ID) -> int:

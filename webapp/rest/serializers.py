@@ -30,6 +30,15 @@ class StrictIntegerField(serializers.IntegerField):
         return data
 
 
+class StrictFloatField(serializers.FloatField):
+    """A JSON number; neither "5" nor true."""
+
+    def to_internal_value(self, data: Any) -> float:
+        if type(data) not in (int, float):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
 class StrictBooleanField(serializers.BooleanField):
     """A JSON true or false; neither "yes" nor 1."""
 
