@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ LONGEST_ID = 200  # characters
 LONGEST_LANGUAGE = 20
 LONGEST_LICENCE = 200
 LONGEST_ATTRIBUTION = 500
+LONGEST_COLLECTION = 100
 LONGEST_TAG = 100
 MOST_TAGS = 50
 
@@ -64,7 +65,7 @@ class Block:
 class Stated:
     """What a source states of a document beside its text; empty or None: nothing.
 
-    language: a code such as en or en-GB. date: the document's own, as 2024-05-31.
+    language: a code such as en. date: the document's own, as 2024-05-31.
     """
 
     language: str = ""
@@ -72,11 +73,12 @@ class Stated:
     tags: tuple[str, ...] = ()
     licence: str | None = None
     attribution: str | None = None
+    collection: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RawArticle:
-    """An article of a source before cleaning; only strings, so that it can be sent to workers as JSON."""
+    """An article of a source before cleaning; as plain as JSON, in which it is sent to workers."""
 
     id: str
     title: str
@@ -84,6 +86,13 @@ class RawArticle:
     text: str
     markup: Literal["plain", "wikitext"] = "plain"
     language: str = "en"
+    stated: Stated = Stated()
+
+    @classmethod
+    def of(cls, fields: Sequence[Any]) -> RawArticle:
+        """The article of its fields as `dataclasses.astuple` gives them, and JSON returns them."""
+        identity, title, url, text, markup, language, (code, date, tags, *further) = fields
+        return cls(identity, title, url, text, markup, language, Stated(code, date, tuple(tags), *further))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""Users' own sources: JSON lines and Parquet with `id`, `title`, `text` and optionally `url`.
+"""Users' own sources: JSON lines and Parquet with `id`, `title`, `text`, and optionally more.
 
 `id`, `title` and `text` are required in every row. An id may be an integer; of several rows with the same id the first
 is kept. A row with blank text gives no article. Titles are truncated to 512 characters; null bytes and other invisible
 characters are removed from all texts.
 
-`language`, `date`, `tags`, `licence` and `attribution` are for documents (`described`); ingesting reads none of them.
+What else a row may state, for documents and for ingesting alike: `url`, and what `Stated` has.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import codecs
 import datetime
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from realm_core.corpus.metadata import collection_name
 from realm_core.corpus.records import (
     LONGEST_ATTRIBUTION,
+    LONGEST_COLLECTION,
     LONGEST_LANGUAGE,
     LONGEST_LICENCE,
     LONGEST_TAG,
@@ -33,11 +36,13 @@ from realm_core.corpus.records import (
 from realm_core.corpus.streams import MAX_LINE_BYTES, InputFile
 from realm_core.errors import RealmError, quoted
 from realm_core.files import parse_json
+from realm_core.text.language_codes import language_code
 
 _REQUIRED = ("id", "title", "text")
-_COLUMNS = (*_REQUIRED, "url")
-_STATED = ("language", "date", "tags", "licence", "attribution")
+_COLUMNS = (*_REQUIRED, "url", *(field.name for field in fields(Stated)))
+_READS = "described"  # part of the fingerprint: what was ingested before rows were read for these columns has none
 _ROWS_AT_ONCE = 256
+_MOST_TOLD = 20 * MOST_TAGS  # in a row, where some are told twice
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[-_].+)?", re.DOTALL)
 
@@ -58,17 +63,13 @@ class JsonLinesSource:
         self.attribution = attribution
 
     def fingerprint(self) -> str:
-        return f"jsonl {self.language} {self._file.fingerprint()}"
+        return f"jsonl {_READS} {self.language} {self._file.fingerprint()}"
 
     def share_read(self) -> float | None:
         return self._file.share_read()
 
     def articles(self, start: int) -> Iterator[RawArticle]:
         return (_article(row, place, self.language) for row, place in self._rows(start))
-
-    def described(self) -> Iterator[tuple[RawArticle, Stated]]:
-        """Every article, and what its row states of it beside."""
-        return ((_article(row, place, self.language), _stated(row, place)) for row, place in self._rows(0))
 
     def _rows(self, start: int) -> Iterator[tuple[dict[str, Any], str]]:
         """Rows and where they are, from row `start` on."""
@@ -99,7 +100,7 @@ def _parsed(line: bytes, place: str) -> dict[str, Any]:
 
 
 class ParquetSource:
-    """A Parquet file with the columns id, title, text and optionally url, read in small batches.
+    """A Parquet file with the columns id, title, text and optionally others, read in small batches.
 
     language, licence, attribution: as for `JsonLinesSource`.
     """
@@ -115,30 +116,24 @@ class ParquetSource:
         self._read = self._total = 0
 
     def fingerprint(self) -> str:
-        return f"parquet {self.language} {self._file.fingerprint()}"
+        return f"parquet {_READS} {self.language} {self._file.fingerprint()}"
 
     def share_read(self) -> float | None:
         return self._read / self._total if self._total else None
 
     def articles(self, start: int) -> Iterator[RawArticle]:
-        return (_article(row, place, self.language) for row, place in self._rows(start, _COLUMNS))
+        return (_article(row, place, self.language) for row, place in self._rows(start))
 
-    def described(self) -> Iterator[tuple[RawArticle, Stated]]:
-        """Every article, and what its row states of it beside.
-
-        Lists of tags may expand from a few bytes to any size, so the caller bounds the memory.
-        """
-        rows = self._rows(0, (*_COLUMNS, *_STATED))
-        return ((_article(row, place, self.language), _stated(row, place)) for row, place in rows)
-
-    def _rows(self, start: int, wanted: tuple[str, ...]) -> Iterator[tuple[dict[str, Any], str]]:
-        """Rows and where they are, from row `start` on. wanted: the columns that are read where they exist."""
+    def _rows(self, start: int) -> Iterator[tuple[dict[str, Any], str]]:
+        """Rows and where they are, from row `start` on."""
         path = self._file.path
         try:
-            schema = pq.read_schema(path, memory_map=True)
-            columns = self._columns(schema, wanted)
+            metadata = pq.read_metadata(path, memory_map=True)
+            schema = metadata.schema.to_arrow_schema()
+            columns = self._columns(schema)
+            self._check_tags(metadata)
             # Dictionary-encoded, so that a text repeated in every row is in memory once.
-            texts = [name for name in columns if _is_text(schema.field(name).type)]
+            texts = [name for name in columns if _is_text(schema.field(name).type)] + _leaves(metadata, "tags")
             with pq.ParquetFile(path, memory_map=True, read_dictionary=texts) as file:
                 yield from self._read_rows(file, columns, start)
         except UnicodeDecodeError:
@@ -146,9 +141,9 @@ class ParquetSource:
         except (pa.ArrowException, OSError, MemoryError, KeyError) as error:
             raise RealmError(f"{path}, after row {self._read:,}: not a valid Parquet file ({error}).") from error
 
-    def _columns(self, schema: pa.Schema, wanted: tuple[str, ...]) -> list[str]:
+    def _columns(self, schema: pa.Schema) -> list[str]:
         """The columns to read; RealmError if a required one is missing or one of them is of the wrong type."""
-        columns = [name for name in wanted if name in schema.names]
+        columns = [name for name in _COLUMNS if name in schema.names]
         missing = [name for name in _REQUIRED if name not in columns]
         if missing:
             raise RealmError(f"{self._file.path} has no column {missing[0]!r}; id, title and text are required.")
@@ -157,6 +152,14 @@ class ParquetSource:
                 held = {"date": "dates or strings", "tags": "strings or lists of strings"}.get(name, "strings")
                 raise RealmError(f"{self._file.path}: the column {name!r} must contain {held}.")
         return columns
+
+    def _check_tags(self, metadata: pq.FileMetaData) -> None:
+        """RealmError if a part of the file has more tags than its rows may have; lists expand from few bytes."""
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            parts = (group.column(index) for index in range(group.num_columns))
+            if any(_in(one.path_in_schema, "tags") and one.num_values > MOST_TAGS * group.num_rows for one in parts):
+                raise RealmError(f"{self._file.path}: a row may have {MOST_TAGS} 'tags', and some have more.")
 
     def _read_rows(self, file: pq.ParquetFile, columns: list[str], start: int) -> Iterator[tuple[dict[str, Any], str]]:
         self._read, self._total = 0, file.metadata.num_rows
@@ -173,7 +176,8 @@ class ParquetSource:
 
     def _check_lengths(self, batch: pa.RecordBatch) -> None:
         for column in batch.columns:
-            values = column.dictionary if pa.types.is_dictionary(column.type) else column
+            values = column.flatten() if _is_list(column.type) else column
+            values = values.dictionary if pa.types.is_dictionary(values.type) else values
             if not _is_text(values.type) or not len(values):
                 continue
             if (pc.max(pc.binary_length(values)).as_py() or 0) > MAX_LINE_BYTES:
@@ -181,7 +185,19 @@ class ParquetSource:
                 raise RealmError(f"{place}: a text is longer than {MAX_LINE_BYTES >> 20} MiB.")
 
 
+def _leaves(metadata: pq.FileMetaData, name: str) -> list[str]:
+    """Where the values of a column of lists are."""
+    paths = (metadata.schema.column(index).path for index in range(len(metadata.schema)))
+    return [path for path in paths if _in(path, name)]
+
+
+def _in(path: str, name: str) -> bool:
+    return path.startswith(f"{name}.")
+
+
 def _value(scalar: pa.Scalar, name: str, place: str) -> Any:
+    if _is_list(scalar.type) and scalar.is_valid and len(scalar) > _MOST_TOLD:
+        raise RealmError(f"{place}: {name!r} has {len(scalar):,} tags, and may have {MOST_TAGS}.")
     try:
         return scalar.as_py()
     except UnicodeDecodeError:
@@ -197,9 +213,13 @@ def _holds_texts(field: pa.Field) -> bool:
         return True
     if field.name == "date" and (pa.types.is_date(data_type) or pa.types.is_timestamp(data_type)):
         return True
-    if field.name == "tags" and (pa.types.is_list(data_type) or pa.types.is_large_list(data_type)):
+    if field.name == "tags" and _is_list(data_type):
         data_type = data_type.value_type
     return _is_text(data_type)
+
+
+def _is_list(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_list(data_type) or pa.types.is_large_list(data_type))
 
 
 def _is_text(data_type: pa.DataType) -> bool:
@@ -219,7 +239,7 @@ def _article(row: dict[str, Any], place: str, language: str) -> RawArticle:
             raise RealmError(f"{place}: {name!r} is {type(value).__name__}, a string is expected.")
     if not identity.strip() or not row["title"].strip():
         raise RealmError(f"{place}: {'title' if identity.strip() else 'id'!r} is blank.")
-    return RawArticle(identity, row["title"], url, row["text"], "plain", language)
+    return RawArticle(identity, row["title"], url, row["text"], "plain", language, _stated(row, place))
 
 
 def _stated(row: dict[str, Any], place: str) -> Stated:
@@ -228,11 +248,12 @@ def _stated(row: dict[str, Any], place: str) -> Stated:
     if language and not _LANGUAGE.fullmatch(language):
         raise RealmError(f"{place}: 'language' is {quoted(language)}, a code such as en is expected.")
     return Stated(
-        language,
+        language_code(language),
         _day_of(row, place),
         _tags_of(row, place),
         _text_of(row, "licence", LONGEST_LICENCE, place),
         _text_of(row, "attribution", LONGEST_ATTRIBUTION, place),
+        _text_of(row, "collection", LONGEST_COLLECTION, place) or "",
     )
 
 
@@ -243,7 +264,8 @@ def _text_of(row: dict[str, Any], name: str, longest: int, place: str) -> str | 
         return None
     if not isinstance(value, str):
         raise RealmError(f"{place}: {name!r} is {type(value).__name__}, a string is expected.")
-    if len(text := " ".join(value.split())) > longest:
+    text = collection_name(value) if name == "collection" else " ".join(value.split())
+    if len(text) > longest:
         raise RealmError(f"{place}: {name!r} has {len(text):,} characters, and may have {longest}.")
     return text or None
 

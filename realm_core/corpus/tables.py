@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from realm_core.corpus.records import Article, Span, block_id
+from realm_core.corpus.metadata import stated_column, stated_field
+from realm_core.corpus.records import Article, Span, Stated, block_id
 
 FORMAT = 1
 ARTICLES_FILE = "articles.arrow"
@@ -34,7 +35,9 @@ ARTICLES_SCHEMA = pa.schema(
 BLOCKS_SCHEMA = pa.schema(
     [("block_id", pa.string()), ("article", pa.int64()), ("start", pa.int64()), ("end", pa.int64())]
 )
-# Blocks on their way to a snapshot bring their links along: start, end, start, end, … in each block's text.
+# Articles on their way to a snapshot bring along what is stated of each beside its text, and blocks their links: start,
+# end, start, end, … in each block's text.
+UNFINISHED_ARTICLES_SCHEMA = ARTICLES_SCHEMA.append(stated_field())
 UNFINISHED_BLOCKS_SCHEMA = BLOCKS_SCHEMA.append(pa.field("links", pa.list_(pa.int32())))
 
 
@@ -61,6 +64,12 @@ def article_rows(articles: Sequence[Article]) -> pa.RecordBatch:
         ],
         schema=ARTICLES_SCHEMA,
     )
+
+
+def unfinished_rows(articles: Sequence[Article], stated: Sequence[Stated]) -> pa.RecordBatch:
+    """One row an article, with what is stated of each."""
+    columns = [*article_rows(articles).columns, stated_column(stated)]
+    return pa.RecordBatch.from_arrays(columns, schema=UNFINISHED_ARTICLES_SCHEMA)
 
 
 def block_rows(

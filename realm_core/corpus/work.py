@@ -25,7 +25,7 @@ from realm_core.runs.locks import exclusive
 # A part is closed at this size: small enough to lose, large enough for few files.
 _PART_ARTICLES = 4096
 _PART_BYTES = 64 << 20
-_FORMAT = 2  # of parts and journal
+_FORMAT = 3  # of parts and journal
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class WorkFolder:
         if self._pending_position <= (self.parts[-1].position if self.parts else 0):
             return
         number = len(self.parts)
-        articles = pa.Table.from_batches(self._pending_articles, tables.ARTICLES_SCHEMA).combine_chunks()
+        articles = pa.Table.from_batches(self._pending_articles, tables.UNFINISHED_ARTICLES_SCHEMA).combine_chunks()
         blocks = pa.Table.from_batches(self._pending_blocks, tables.UNFINISHED_BLOCKS_SCHEMA).combine_chunks()
         for table, path in ((articles, self.articles_file(number)), (blocks, self.blocks_file(number))):
             with disk_errors(path), open(path, "wb") as file:

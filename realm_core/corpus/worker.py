@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from realm_core.corpus.cleaning import article_of
 from realm_core.corpus.packing import Packer
-from realm_core.corpus.records import RawArticle
-from realm_core.corpus.tables import article_rows, block_rows
+from realm_core.corpus.records import Article, RawArticle, Span, Stated
+from realm_core.corpus.tables import block_rows, unfinished_rows
 from realm_core.runs.pipes import serve
 from realm_core.text.wordpieces import Wordpieces
 
@@ -27,12 +27,16 @@ def to_request(articles: list[RawArticle]) -> bytes:
 
 def prepare(request: bytes) -> tuple[bytes, bytes]:
     """Articles and their blocks, each an Arrow stream of one batch; article rows are relative to the batch."""
-    raw = [RawArticle(*fields) for fields in json.loads(request)]
-    cleaned = [article for article in map(article_of, raw) if article is not None]
-    articles = [article for article, _ in cleaned]
-    links = [article_links for _, article_links in cleaned]
+    articles: list[Article] = []
+    links: list[tuple[Span, ...]] = []
+    stated: list[Stated] = []
+    for raw in map(RawArticle.of, json.loads(request)):
+        if (cleaned := article_of(raw)) is not None:
+            articles.append(cleaned[0])
+            links.append(cleaned[1])
+            stated.append(raw.stated)
     spans = _packer().pack(articles)
-    return _to_bytes(article_rows(articles)), _to_bytes(block_rows(articles, spans, links))
+    return _to_bytes(unfinished_rows(articles, stated)), _to_bytes(block_rows(articles, spans, links))
 
 
 def _to_bytes(batch: pa.RecordBatch) -> bytes:

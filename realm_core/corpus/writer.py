@@ -10,7 +10,9 @@ top k.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +23,7 @@ import pyarrow as pa
 
 from realm_core.arrays import save_array
 from realm_core.corpus import tables
+from realm_core.corpus.metadata import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, completed
 from realm_core.corpus.packing import MAX_WORDPIECES
 from realm_core.corpus.repetition import FirstOnly, Numbers, id_digest, id_prefixes, recurring
 from realm_core.corpus.work import WorkFolder
@@ -41,6 +44,16 @@ class _Counts:
     repeated_blocks: int = 0
 
 
+@dataclass(frozen=True)
+class _Survey:
+    """A first look at the parts: prefixes that several article ids share, and several block ids; whether rows state
+    anything of their articles."""
+
+    articles: Numbers
+    blocks: Numbers
+    stated: bool
+
+
 class SnapshotWriter:
     """Makes one snapshot of the parts in `work`.
 
@@ -58,7 +71,8 @@ class SnapshotWriter:
         remove_folder(self._folder)
         with disk_errors(self._folder):
             self._folder.mkdir()
-            counts, snapshot_id = self._concatenate(*self._repetitions())
+            survey = self._survey()
+            counts, snapshot_id = self._concatenate(survey)
             if counts.blocks == 0:
                 raise RealmError(f"The source {self._description['source']} contains no article with text.")
             self._index_ids(counts.blocks)
@@ -74,6 +88,8 @@ class SnapshotWriter:
             put_folder(final)
             return final, False
         files = [tables.ARTICLES_FILE, tables.BLOCKS_FILE, tables.PREFIXES_FILE, tables.ROWS_FILE]
+        if survey.stated:
+            files.append(DOCUMENTS_FILE)
         if counts.links:
             files.append(tables.LINKS_FILE)
         manifest = {
@@ -98,25 +114,27 @@ class SnapshotWriter:
         for part in self._work.parts:
             self._activity.check()
             yield (
-                _read_part(self._work.articles_file(part.number), tables.ARTICLES_SCHEMA),
+                _read_part(self._work.articles_file(part.number), tables.UNFINISHED_ARTICLES_SCHEMA),
                 _read_part(self._work.blocks_file(part.number), tables.UNFINISHED_BLOCKS_SCHEMA),
             )
 
-    def _repetitions(self) -> tuple[Numbers, Numbers]:
-        """Prefixes shared by several article ids, and prefixes shared by several block ids."""
+    def _survey(self) -> _Survey:
         articles: list[Numbers] = []
         blocks: list[Numbers] = []
+        stated = False
         for article_batch, block_batch in self._parts():
+            stated |= article_batch.column("stated").null_count < article_batch.num_rows
             articles.append(id_prefixes([id_digest(article_id) for article_id in article_batch.column(0).to_pylist()]))
             blocks.append(id_prefixes(block_batch.column(0).to_pylist()))
-        return recurring(articles), recurring(blocks)
+        return _Survey(recurring(articles), recurring(blocks), stated)
 
-    def _concatenate(self, repeated_articles: Numbers, repeated_blocks: Numbers) -> tuple[_Counts, str]:
-        """Write both tables and the links without duplicates; returns counts and the snapshot's id."""
+    def _concatenate(self, survey: _Survey) -> tuple[_Counts, str]:
+        """Write all tables and the links without duplicates; returns counts and the snapshot's id."""
         counts = _Counts()
         digest = hashlib.sha256()
-        unique_articles, unique_blocks = FirstOnly(repeated_articles), FirstOnly(repeated_blocks)
+        unique_articles, unique_blocks = FirstOnly(survey.articles), FirstOnly(survey.blocks)
         with (
+            self._documents_writer() if survey.stated else nullcontext() as documents_writer,
             open(self._folder / tables.ARTICLES_FILE, "wb") as articles_file,
             open(self._folder / tables.BLOCKS_FILE, "wb") as blocks_file,
             open(self._folder / _UNFINISHED_LINKS_FILE, "wb") as links_file,
@@ -132,17 +150,28 @@ class SnapshotWriter:
                 new_rows = counts.articles + np.cumsum(kept_articles) - 1
                 blocks = blocks.set_column(1, tables.BLOCKS_SCHEMA.field(1), pa.array(new_rows[owners], pa.int64()))
                 articles, blocks = articles.filter(pa.array(kept_articles)), blocks.filter(pa.array(kept_blocks))
-                articles_writer.write_batch(articles)
+                articles_writer.write_batch(articles.select(tables.ARTICLES_SCHEMA.names))
                 blocks_writer.write_batch(blocks.select(tables.BLOCKS_SCHEMA.names))
                 links_M3 = _links(blocks, counts.blocks)
                 links_file.write(links_M3.tobytes())
                 digest.update("".join(blocks.column(0).to_pylist()).encode("ascii"))
+                if documents_writer is not None:
+                    urls = articles.column("url").to_pylist()
+                    documents = completed(articles.column("stated"), urls, self._description)
+                    documents_writer.write_batch(documents)
+                    digest.update(json.dumps(documents.to_pylist(), default=str).encode("ascii"))
                 counts.articles += articles.num_rows
                 counts.blocks += blocks.num_rows
                 counts.links += len(links_M3)
                 counts.repeated_articles += len(kept_articles) - articles.num_rows
                 counts.repeated_blocks += int(in_kept_article.sum()) - blocks.num_rows
         return counts, digest.hexdigest()[:16]
+
+    @contextmanager
+    def _documents_writer(self) -> Iterator[Any]:
+        path = self._folder / DOCUMENTS_FILE
+        with open(path, "wb") as file, pa.ipc.new_file(file, DOCUMENTS_SCHEMA) as writer:
+            yield writer
 
     def _index_ids(self, blocks: int) -> None:
         """Write the sorted id prefixes and their rows; `Snapshot.row_of` searches them."""

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from realm_core.corpus.cleaning import article_of
 from realm_core.corpus.mediawiki import MediaWikiSource
-from realm_core.corpus.records import Article, RawArticle, Stated
+from realm_core.corpus.records import Article, Stated
 from realm_core.corpus.rows import JsonLinesSource, ParquetSource
 from realm_core.corpus.streams import InputFile
 from realm_core.documents.draft import Budget
-from realm_core.documents.languages import language_code
 from realm_core.documents.records import DocumentSection, Limits, ParsedDocument
 from realm_core.documents.zim import read_zim
 from realm_core.errors import RealmError
+from realm_core.text.language_codes import language_code
 
 _SOURCES: dict[str, Callable[[Path], JsonLinesSource | ParquetSource | MediaWikiSource]] = {
     "jsonl": JsonLinesSource,
@@ -40,19 +40,14 @@ def read_container(kind: str, path: Path, budget: Budget, limits: Limits) -> lis
 def _articles(kind: str, path: Path, budget: Budget, limits: Limits) -> Iterator[ParsedDocument]:
     if kind != "parquet":
         _check_unpacked(path, limits)
-    for raw, stated in _described(_SOURCES[kind](path)):
+    source = _SOURCES[kind](path)
+    # A dump says which language it is in; of rows that do not, the source has only a default.
+    dump = Stated(language=language_code(source.language)) if isinstance(source, MediaWikiSource) else None
+    for raw in source.articles(0):
         budget.take(len(raw.text))
         cleaned = article_of(raw)
         if cleaned is not None:
-            yield _document(cleaned[0], kind, stated)
-
-
-def _described(source: JsonLinesSource | ParquetSource | MediaWikiSource) -> Iterator[tuple[RawArticle, Stated]]:
-    """Articles, and what is stated of them. A language that rows do not state is a default of the source."""
-    if not isinstance(source, MediaWikiSource):
-        return source.described()
-    stated = Stated(language=source.language)
-    return ((raw, stated) for raw in source.articles(0))
+            yield _document(cleaned[0], kind, dump or raw.stated)
 
 
 def _check_unpacked(path: Path, limits: Limits) -> None:
@@ -67,8 +62,8 @@ def _check_unpacked(path: Path, limits: Limits) -> None:
 
 def _document(article: Article, kind: str, stated: Stated) -> ParsedDocument:
     return ParsedDocument(
-        article.title, language_code(stated.language), _sections(article), (), kind, (), article.id, article.url,
-        stated.date, stated.tags, stated.licence, stated.attribution,
+        article.title, stated.language, _sections(article), (), kind, (), article.id, article.url,
+        stated.date, stated.tags, stated.licence, stated.attribution, stated.collection,
     )  # fmt: skip
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from realm_core.corpus.prose import tidy, tidy_line
-from realm_core.documents.languages import language_code
 from realm_core.documents.records import DocumentSection, Limits, ParsedDocument
 from realm_core.errors import RealmError
+from realm_core.text.language_codes import language_code
 
 _MOST_LINKS = 10_000
 _LONGEST_LINK = 2048

@@ -33,7 +33,8 @@ class ParsedDocument:
     warnings:  sentences about what was guessed or not read.
     identity:  of a record that has an id (JSON lines, Parquet, MediaWiki, ZIM); else "".
     url:       where a record says that it is from; else "".
-    date, tags, licence, attribution: as a row of JSON lines or Parquet states them (`corpus.records.Stated`).
+    date, tags, licence, attribution, collection: as a row of JSON lines or Parquet states them (`records.Stated` of
+               `corpus`).
     """
 
     title: str
@@ -48,6 +49,7 @@ class ParsedDocument:
     tags: tuple[str, ...] = ()
     licence: str | None = None
     attribution: str | None = None
+    collection: str = ""
 
 
 @dataclass(frozen=True, slots=True)

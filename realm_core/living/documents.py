@@ -1,4 +1,4 @@
-"""Documents of a living corpus: their fields, filters on them, and the table that stores their metadata."""
+"""Documents of a living corpus: their fields, filters on them, and their rows in the table of metadata."""
 
 from __future__ import annotations
 
@@ -6,27 +6,15 @@ import datetime
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
+from realm_core.corpus.metadata import DOCUMENTS_SCHEMA, tidied
 from realm_core.corpus.prose import tidy, tidy_line, without_surrogates
-from realm_core.corpus.records import Article, Section, rights_in
+from realm_core.corpus.records import Article, Section
 from realm_core.errors import RealmError
 
 MAX_URL_CHARACTERS = 2048
-DOCUMENTS_FILE = "documents.arrow"  # beside a snapshot's articles, one row an article
-DOCUMENTS_SCHEMA = pa.schema(
-    [
-        ("licence", pa.string()),
-        ("attribution", pa.string()),
-        ("language", pa.string()),
-        ("date", pa.date32()),
-        ("tags", pa.list_(pa.string())),
-        ("collection", pa.string()),
-    ]
-)
 
 
 class DocumentRefused(RealmError):
@@ -114,11 +102,7 @@ def cleaned(document: LivingDocument) -> LivingDocument:
         text=text,
         sections=sections,
         url=url,
-        licence=tidy_line(document.licence),
-        attribution=tidy_line(document.attribution),
-        language=tidy_line(document.language),
-        tags=tuple(sorted({tag for one in document.tags if (tag := tidy_line(one))})),
-        collection=tidy_line(document.collection),
+        **tidied({name: getattr(document, name) for name in DOCUMENTS_SCHEMA.names}),
     )
 
 
@@ -153,32 +137,3 @@ def document_rows(documents: Sequence[LivingDocument]) -> pa.RecordBatch:
         [pa.array(values, field.type) for values, field in zip(columns, DOCUMENTS_SCHEMA, strict=True)],
         schema=DOCUMENTS_SCHEMA,
     )
-
-
-def known_of(manifest: dict[str, Any], url: str = "") -> dict[str, Any]:
-    """The metadata of the document with an address, in a snapshot without a table of documents."""
-    own = rights_in(manifest, url)
-    return {
-        "licence": str(manifest.get("licence", "")) if own is None else own.licence,
-        "attribution": str(manifest.get("attribution", "")) if own is None else own.attribution,
-        "language": str(manifest.get("language", "")),
-        "date": None,
-        "tags": [],
-        "collection": str(manifest.get("name", "")),
-    }
-
-
-def known_at(folder: Path, manifest: dict[str, Any], article: int, url: str) -> dict[str, Any]:
-    """The metadata of the document in a row of a snapshot. `RealmError` where its table is missing or damaged."""
-    if DOCUMENTS_FILE not in manifest["files"]:
-        return known_of(manifest, url)
-    row = table_in(folder / DOCUMENTS_FILE).slice(article, 1).to_pylist()
-    return {name: row[0][name] for name in DOCUMENTS_SCHEMA.names}
-
-
-def table_in(path: Path) -> pa.Table:
-    """An Arrow file, mapped. `RealmError` if it is missing or damaged."""
-    try:
-        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise RealmError(f"{path} is missing or damaged: {error}.") from error

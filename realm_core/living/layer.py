@@ -19,13 +19,14 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from realm_core.corpus import tables
+from realm_core.corpus.metadata import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, known_of, table_in
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import plain_name
 from realm_core.index.generation import Generation
 from realm_core.index.manifest import read_manifest, verified_file
 from realm_core.living.collections import CollectionFacts, collections_of
-from realm_core.living.documents import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, Filter, LivingDocument, known_of, table_in
+from realm_core.living.documents import Filter, LivingDocument
 from realm_core.living.state import BASE
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]

@@ -21,13 +21,14 @@ from torch import Tensor
 
 from realm_core.arrays import save_array
 from realm_core.corpus import tables
+from realm_core.corpus.metadata import DOCUMENTS_FILE, DOCUMENTS_SCHEMA
 from realm_core.corpus.packing import MAX_WORDPIECES
 from realm_core.corpus.records import Span
 from realm_core.corpus.repetition import Numbers, id_prefixes
 from realm_core.files import publish_folder, remove_folder, sha256_of_file, write_json
 from realm_core.index.manifest import FORMAT as GENERATION_FORMAT
 from realm_core.index.tasks import SHARD_ROWS
-from realm_core.living.documents import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, LivingDocument, document_rows
+from realm_core.living.documents import LivingDocument, document_rows
 from realm_core.living.layer import Layer, Mask, Rows
 from realm_core.tensors import save_tensors
 

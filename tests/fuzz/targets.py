@@ -242,10 +242,10 @@ def _backup(scene: Scene) -> Target:
 
 
 def _described(source: JsonLinesSource | ParquetSource) -> None:
-    """As ingesting reads it, and as an upload is read."""
+    """As ingesting and uploads read it."""
     with suppress(RealmError):
         _articles(source)
-    for _, stated in source.described():
+    for stated in (raw.stated for raw in source.articles(0)):
         json.dumps(asdict(stated), ensure_ascii=False).encode()
         assert not stated.date or date.fromisoformat(stated.date)
 

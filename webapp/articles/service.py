@@ -119,7 +119,7 @@ def _collection_of(texts: Texts, block: Block) -> str:
 
 def _known(snapshot: Snapshot, block: Block) -> dict[str, Any]:
     """The metadata of a block's document: each has its own where a fold made the snapshot."""
-    from realm_core.living.documents import known_at
+    from realm_core.corpus.metadata import known_at
 
     return known_at(snapshot.folder, snapshot.manifest, block.article_row, block.url)
 

@@ -17,6 +17,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
+from realm_core.corpus.records import LONGEST_COLLECTION
 from webapp.access.collections import access_of
 from webapp.access.limits import asker_name
 from webapp.asking.idempotency import claim_edit
@@ -25,7 +26,6 @@ from webapp.documents import service as documents
 from webapp.documents.reading import (
     BASE_FORMAT,
     LARGEST_FILE_BYTES,
-    LONGEST_COLLECTION,
     LONGEST_TITLE,
     DocumentInput,
 )

@@ -9,10 +9,9 @@ from django import forms
 from django.core.files.uploadedfile import UploadedFile
 from django.forms.forms import DeclarativeFieldsMetaclass
 
-from realm_core.corpus.records import LONGEST_ATTRIBUTION, LONGEST_LANGUAGE, LONGEST_LICENCE
+from realm_core.corpus.records import LONGEST_ATTRIBUTION, LONGEST_COLLECTION, LONGEST_LANGUAGE, LONGEST_LICENCE
 from webapp.documents.reading import (
     LARGEST_FILE_BYTES,
-    LONGEST_COLLECTION,
     LONGEST_TITLE,
     LONGEST_URL,
     Address,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from realm_core.corpus.records import (
     LONGEST_ATTRIBUTION,
+    LONGEST_COLLECTION,
     LONGEST_ID,
     LONGEST_LANGUAGE,
     LONGEST_LICENCE,
@@ -18,7 +19,6 @@ from realm_core.corpus.records import (
 )
 from realm_core.errors import RealmError
 from webapp.models import CorpusSnapshot
-from webapp.models.collection import LONGEST_NAME
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.text import one_line
 
@@ -32,7 +32,6 @@ MOST_CHARACTERS: Final = 5_000_000  # of all documents of an edit: some 3,000 bl
 MOST_DOCUMENTS: Final = 1_000  # of an edit; more are to be ingested as a corpus
 LONGEST_TITLE: Final = 512
 LONGEST_URL: Final = 2048
-LONGEST_COLLECTION: Final = LONGEST_NAME
 BASE_FORMAT: Final = "base"  # of a document that came with the corpus
 _PDF: Final = "pdf"
 _NO_END: Final = "/touched"  # of an id: it is that of an address (`documents/urls.py`)
@@ -249,7 +248,7 @@ def _taken(
         language=given.language or read.language or corpus.language,
         date=_date(given, read),
         tags=given.tags if given.tags is not None else read.tags or (own.tags if own else ()),
-        collection=one_line(given.collection or "") or corpus.name,
+        collection=one_line(given.collection or read.collection) or corpus.name,
     )
     if given.licence_needed and not document.licence:
         raise DocumentRefused(document.id, f"The licence of {title!r} is stated nowhere: give one.")

@@ -6,10 +6,9 @@ from typing import Any, Final
 
 from rest_framework import serializers
 
-from realm_core.corpus.records import LONGEST_ATTRIBUTION, LONGEST_ID, LONGEST_LICENCE
+from realm_core.corpus.records import LONGEST_ATTRIBUTION, LONGEST_COLLECTION, LONGEST_ID, LONGEST_LICENCE
 from webapp.documents.reading import (
     LARGEST_FILE_BYTES,
-    LONGEST_COLLECTION,
     LONGEST_TITLE,
     MOST_DOCUMENTS,
     Address,

@@ -8,7 +8,9 @@ from django.contrib.auth.models import Group
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
-LONGEST_NAME: Final = 100
+from realm_core.corpus.records import LONGEST_COLLECTION
+
+LONGEST_NAME: Final = LONGEST_COLLECTION
 LONGEST_TITLE: Final = 200
 LONGEST_DESCRIPTION: Final = 1000
 LEAST_WEIGHT: Final = 0.001

@@ -11,12 +11,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from realm_core.corpus.rows import JsonLinesSource, ParquetSource
 from realm_core.documents.records import ParsedDocument, from_json, to_json
+from realm_core.errors import RealmError
 from tests.core.corpus.dumps import dump, page
 from tests.core.documents.files import Reader, shown
 
@@ -87,6 +89,8 @@ def test_what_a_row_of_parquet_states(reader: Reader, date: object) -> None:
         ({"tags": ["a" * 101]}, "'tags' has one of 101 characters, which may have 100."),
         ({"language": "English"}, "'language' is 'English', a code such as en is expected."),
         ({"licence": 4}, "'licence' is int, a string is expected."),
+        ({"collection": "a" * 101}, "'collection' has 101 characters, and may have 100."),
+        ({"collection": ["a"]}, "'collection' is list, a string is expected."),
         ({"attribution": "a" * 501}, "'attribution' has 501 characters, and may have 500."),
     ],
 )
@@ -109,13 +113,31 @@ def test_columns_of_parquet_of_another_type(reader: Reader) -> None:
     assert reader.refusal(late.getvalue(), "a.parquet").startswith("a.parquet, row 1: 'date' cannot be read (")
 
 
-def test_ingesting_reads_none_of_it(tmp_path: Path) -> None:
-    """Columns of these names may hold anything there."""
+def test_ingesting_checks_the_same(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text(json.dumps({**ROWS[0], "date": "May", "tags": 3}))
-    assert [one.title for one in JsonLinesSource(path).articles(0)] == ["Alpha"]
+    path.write_text(json.dumps({**ROWS[0], "date": "May"}))
+    with pytest.raises(RealmError, match="line 1: 'date' is 'May', a day such as 2024-05-31 is expected"):
+        list(JsonLinesSource(path).articles(0))
     path.write_bytes(parquet([{"id": "1", "title": "Alpha", "text": "A letter.", "date": 5}]))
-    assert [one.title for one in ParquetSource(path).articles(0)] == ["Alpha"]
+    with pytest.raises(RealmError, match="the column 'date' must contain dates or strings"):
+        list(ParquetSource(path).articles(0))
+
+
+def test_lists_of_tags_do_not_expand(tmp_path: Path) -> None:
+    """A few bytes hold any number of equal tags; they are counted before they are unpacked."""
+    path = tmp_path / "a.parquet"
+    for rows, tags, told in (
+        (1, 3_000_000, "a row may have 50 'tags'"),
+        (20_000, 500_000, "row 20000: 'tags' has"),
+    ):
+        lists = pa.LargeListArray.from_arrays(
+            pa.array([0] * rows + [tags]),
+            pa.DictionaryArray.from_arrays(pa.array(np.zeros(tags, np.int32)), ["tag" * 30]),
+        )
+        texts = pa.array(map(str, range(1, rows + 1)))
+        pq.write_table(pa.table({"id": texts, "title": texts, "text": texts, "tags": lists}), path, store_schema=False)
+        with pytest.raises(RealmError, match=told):
+            list(ParquetSource(path).articles(0))
 
 
 def test_the_place_of_a_damaged_line(reader: Reader) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from realm_core.corpus.ingest import ingest
-from realm_core.corpus.records import RawArticle
+from realm_core.corpus.records import RawArticle, Stated
 from realm_core.corpus.store import Snapshot
 from realm_core.files import sha256_of_file, write_json
 from realm_core.index.approximate_build import build_search
@@ -73,7 +73,15 @@ def queries(count: int = 4, seed: int = 0) -> Tensor:
 
 
 def raw(documents: Sequence[LivingDocument]) -> InMemorySource:
-    return InMemorySource([RawArticle(one.id, one.title, one.url, one.text) for one in documents], name=NAME)
+    articles = [RawArticle(one.id, one.title, one.url, one.text, stated=stated(one)) for one in documents]
+    return InMemorySource(articles, name=NAME)
+
+
+def stated(one: LivingDocument) -> Stated:
+    """What a row that is ingested says of the document; the language only where it is not the corpus's."""
+    language = "" if one.language == "en" else one.language
+    day = one.date.isoformat() if one.date else ""
+    return Stated(language, day, one.tags, one.licence or None, one.attribution or None, one.collection)
 
 
 def built_anew(documents: Sequence[LivingDocument], folder: Path, name: str = NAME) -> tuple[Snapshot, Tensor]:
@@ -86,7 +94,14 @@ def base_of(
     store: Store, documents: Sequence[LivingDocument], *, search: SearchKind = "auto", name: str = NAME
 ) -> CorpusState:
     """The state of a base that was ingested from the documents. name: of the corpus."""
-    snapshot, vectors_ND = built_anew(documents, store.corpora, name)
+    snapshot, _ = built_anew(documents, store.corpora, name)
+    folder = generation_of(store, snapshot, search=search)
+    return first_state(store, name, Base(snapshot.snapshot_id, folder.name))
+
+
+def generation_of(store: Store, snapshot: Snapshot, *, search: SearchKind = "auto") -> Path:
+    """A generation of the snapshot."""
+    vectors_ND = vectors(list(zip(*snapshot.titles_texts(0, len(snapshot)), strict=True)))
     folder = store.indexes / f"{snapshot.snapshot_id}-{BLOCK_HASH}"
     folder.mkdir(parents=True, exist_ok=True)
     save_tensors(folder / "vectors-00000.safetensors", {"vectors": vectors_ND.half()})
@@ -108,7 +123,7 @@ def base_of(
         "search": build_search(folder, [shard], DIMENSION, quiet(), wanted=search),
     }
     write_json(folder / "manifest.json", manifest, sealed=True)
-    return first_state(store, name, Base(snapshot.snapshot_id, folder.name))
+    return folder
 
 
 def first_state(store: Store, name: str, base: Base) -> CorpusState:
@@ -169,4 +184,4 @@ def answers_anew(
 
 def of_base(one: LivingDocument) -> LivingDocument:
     """A document as a base that was ingested knows it."""
-    return replace(one, licence="", attribution="", language="en", date=None, tags=(), collection=NAME)
+    return replace(one, collection=one.collection or NAME)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from realm_core.corpus.metadata import known_of
 from realm_core.corpus.records import Article, Block, RawArticle, Rights, Section
 from realm_core.corpus.store import Snapshot
-from realm_core.living.documents import known_of
 from tests.web.conftest import Person
 from tests.web.pages import stored
 from tests.web.pages.ingested import AUSTRALIA, ingested

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from realm_core.documents.languages import language_code
+from realm_core.text.language_codes import language_code
 
 
 @pytest.mark.parametrize(
