@@ -156,7 +156,7 @@ class AsyncClient:
         )
 
     def answers(self, **filters: Filters | None) -> AsyncIterator[records.ListedAnswer]:
-        """One's own answers, the latest first. Filters: answered, deployment, since, before, order."""
+        """One's own answers, latest first. Filters: answered, deployment, evidence_changed, since, before, order."""
         return self._list("/answers", records.ListedAnswer, filters)
 
     async def block(self, block_id: str) -> records.Block:

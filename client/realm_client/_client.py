@@ -154,7 +154,7 @@ class Client:
         )
 
     def answers(self, **filters: Filters | None) -> Iterator[records.ListedAnswer]:
-        """One's own answers, the latest first. Filters: answered, deployment, since, before, order."""
+        """One's own answers, latest first. Filters: answered, deployment, evidence_changed, since, before, order."""
         return self._list("/answers", records.ListedAnswer, filters)
 
     def block(self, block_id: str) -> records.Block:

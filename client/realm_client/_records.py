@@ -183,6 +183,7 @@ class ListedAnswer:
     deployment: int
     latency_ms: float
     created_at: datetime
+    evidence_changed: bool = False
 
 
 @dataclass(frozen=True)

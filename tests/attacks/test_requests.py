@@ -30,7 +30,7 @@ PARAMETERS = {
     "answer": ("without",),
     "fill": ("sentence", "truth"),
     "block": ("answer",),
-    "history": ("page",),
+    "history": ("page", "changed"),
     "login": ("next",),
     "how-it-works": ("answer",),
     "manage-jobs": ("show", "kind", "queue", "part_of", "page"),

@@ -116,6 +116,7 @@ LISTED_ANSWER: Final[dict[str, Any]] = {
     "deployment": 7,
     "latency_ms": 74.0,
     "created_at": "2026-01-31T12:00:00Z",
+    "evidence_changed": False,
 }
 
 PROBLEM: Final[dict[str, Any]] = {

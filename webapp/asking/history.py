@@ -19,7 +19,7 @@ from django.http import Http404, HttpRequest
 from rest_framework.request import Request
 
 from webapp.access.collections import access_of
-from webapp.models import AskedAnswer, EvidenceBlock, Feedback, IdempotencyKey
+from webapp.models import AskedAnswer, EvidenceBlock, Feedback, GoneBlock, IdempotencyKey
 
 _SESSION_ENTRY: Final = "asker"
 
@@ -58,6 +58,11 @@ def asker_of(request: HttpRequest, *, create: bool = False) -> Asker:
 def own_answers(request: HttpRequest | Request) -> QuerySet[AskedAnswer]:
     """What this person asked, latest first."""
     return AskedAnswer.objects.filter(_own(request)).order_by("-created_at", "pk")
+
+
+def listed_answers(request: HttpRequest | Request) -> QuerySet[AskedAnswer]:
+    """The same for a list: `evidence_changed` says whether blocks of an answer's evidence are no longer searched."""
+    return own_answers(request).defer("payload").annotate(evidence_changed=GoneBlock.in_any_evidence())
 
 
 def readable_answers(request: HttpRequest | Request) -> QuerySet[AskedAnswer]:

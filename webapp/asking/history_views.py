@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from webapp.access.roles import Action
 from webapp.asking import history as service
+from webapp.models import GoneBlock
 from webapp.pages.guards import allowed
 
 _PER_PAGE: Final = 25
@@ -22,10 +23,13 @@ _PER_PAGE: Final = 25
 @require_safe
 @cache_control(private=True, no_cache=True)
 def history(request: HttpRequest) -> HttpResponse:
-    """The visitor's own questions, latest first."""
-    answers = service.own_answers(request).defer("payload")
-    page = Paginator(answers, _PER_PAGE).get_page(request.GET.get("page"))
-    return render(request, "history/history.html", {"page": page})
+    """The visitor's own questions, latest first; `changed`: those whose evidence has changed since."""
+    answers = service.listed_answers(request)
+    changed = answers.filter(GoneBlock.in_any_evidence())
+    only_changed = "changed" in request.GET
+    page = Paginator(changed if only_changed else answers, _PER_PAGE).get_page(request.GET.get("page"))
+    context = {"page": page, "only_changed": only_changed, "some_changed": only_changed or changed.exists()}
+    return render(request, "history/history.html", context)
 
 
 @allowed(Action.ASK)

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from realm_core.text.language import foreign_language
 from webapp.asking import examples
 from webapp.asking import service as asking
-from webapp.asking.history import own_answers, readable_answer
+from webapp.asking.history import listed_answers, readable_answer
 from webapp.asking.serializers import AnswerSerializer, ListedAnswerSerializer
 from webapp.models import AskedAnswer, Deployment, GoneBlock
 from webapp.rest.base import (
@@ -31,6 +31,7 @@ _ORDERS: Final = ("created_at", "latency_ms")
 _FILTERS: Final = (
     by_id("deployment", Deployment),
     by_truth("answered", "answer_text__isnull", "Whether an answer was found.", inverted=True),
+    by_truth("evidence_changed", "evidence_changed", "Whether blocks of its evidence were changed or removed since."),
     *by_time(),
 )
 
@@ -69,7 +70,7 @@ class AnswersView(AskingView):
         examples=[page_example("Answers", examples.LISTED_ANSWER, "answers")],
     )
     def get(self, request: Request) -> Response:
-        answers = filtered(request, own_answers(request).defer("payload"), _FILTERS, also=("order",))
+        answers = filtered(request, listed_answers(request), _FILTERS, also=("order",))
         pages = Pages(ordering(request, _ORDERS))
         page = pages.paginate_queryset(answers, request)
         return pages.get_paginated_response(ListedAnswerSerializer(page, many=True).data)

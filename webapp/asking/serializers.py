@@ -214,12 +214,15 @@ class ListedAnswerSerializer(RecordSerializer):
     """A stored answer in a list; its own address has all of it."""
 
     answer = serializers.CharField(source="answer_text", allow_null=True, help_text="Null: none was found.")
+    evidence_changed = serializers.BooleanField(
+        help_text="Whether blocks of its evidence were changed or removed since; its address says which."
+    )
 
     class Meta:
         model = AskedAnswer
         fields = [
             *("id", "question", "answer", "probability", "no_answer_probability", "k", "deployment", "latency_ms"),
-            "created_at",
+            *("created_at", "evidence_changed"),
         ]
 
 

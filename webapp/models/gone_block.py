@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
-from webapp.models.answer import AskedAnswer
+from webapp.models.answer import AskedAnswer, EvidenceBlock
 from webapp.models.document import ChangeKind, CorpusChange
 
 
@@ -52,7 +53,19 @@ class GoneBlock(models.Model):
 
         A change of another index counts if it was made after the answer was stored.
         """
-        since = Q(change__at__gte=asked.created_at) | Q(change__after__index=asked.deployment.index_id)
         ids = [evidence["block_id"] for evidence in asked.payload["evidence"]]
+        since = _since(asked.created_at, asked.deployment.index_id)
         found = GoneBlock.objects.filter(since, block_id__in=ids).select_related("change")
         return {one.block_id: one.change for one in found}
+
+    @classmethod
+    def in_any_evidence(cls) -> Exists:
+        """For a query over answers: whether `in_evidence` has blocks of one."""
+        read = EvidenceBlock.objects.filter(answer=OuterRef(OuterRef("pk"))).values("block_id")
+        since = _since(OuterRef("created_at"), OuterRef("deployment__index"))
+        return Exists(GoneBlock.objects.filter(since, block_id__in=read))
+
+
+def _since(answered_at: datetime | OuterRef, index: int | OuterRef) -> Q:
+    """What counts for an answer: a change of its own index, or one that was made after it was stored."""
+    return Q(change__at__gte=answered_at) | Q(change__after__index=index)

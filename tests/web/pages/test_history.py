@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
 
 from tests.web.conftest import FakeEngine, Person
+from tests.web.operating import corpus_change
 from tests.web.pages import stored
 from tests.web.pages.pages import Page
-from webapp.models import AskedAnswer, IdempotencyKey
+from webapp.models import AskedAnswer, CorpusState, GoneBlock, IdempotencyKey, IndexGeneration
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+
+
+OTHER = tuple(stored.Read(b.title, f"{b.text} Another.", b.prior, b.offers) for b in stored.ODYSSEY)
 
 
 def _listed(client: Client, page: int = 1) -> list[str]:
@@ -60,6 +70,55 @@ def test_long_histories_come_in_pages(engine: FakeEngine, outsider: Person) -> N
     assert _listed(outsider.client, 2) == [f"Number {n}?" for n in range(4, -1, -1)]
     assert outsider.client.get("/history/?page=nonsense").status_code == 200
     assert _listed(outsider.client, 99) == _listed(outsider.client, 2)
+
+
+def _gone(asked: AskedAnswer) -> None:
+    """A block of its evidence is removed."""
+    block_id = asked.payload["evidence"][0]["block_id"]
+    change = corpus_change(asked.deployment.index)
+    GoneBlock.objects.update_or_create(block_id=block_id, defaults={"change": change})
+
+
+def test_answers_whose_evidence_has_changed_are_marked(
+    engine: FakeEngine, outsider: Person, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    outsider.client.post("/", {"question": "Before?"})
+    asked = AskedAnswer.objects.get()
+    assert "changed since" not in outsider.client.get("/history/").content.decode()
+    _gone(asked)
+    with CaptureQueriesContext(connection) as one:
+        page = outsider.client.get("/history/").content.decode()
+    assert "Its evidence has changed since" in page and f"/answers/{asked.pk}/again/" in page
+    for number in range(5):
+        stored.store(stored.payload(question=f"Number {number}?"), session_key=asked.session_key)
+    _gone(asked)  # what was stored before a change counts, as on the answer's page
+    untouched = stored.store(stored.payload(OTHER, question="Of others?"), session_key=asked.session_key)
+    with django_assert_max_num_queries(len(one)):
+        page = outsider.client.get("/history/").content.decode()
+    assert page.count("Its evidence has changed since") == 6
+    assert _listed(outsider.client)[0] == untouched.question
+    only = Page(outsider.client.get("/history/?changed").content.decode())
+    assert "Of others?" not in [text for _, text in only.all("a")]
+    told = outsider.client.get("/api/v1/answers").json()["results"]
+    assert [one["evidence_changed"] for one in told] == [False, *[True] * 6]
+    told = outsider.client.get("/api/v1/answers?evidence_changed=false").json()["results"]
+    assert [one["question"] for one in told] == ["Of others?"]
+    for answer in AskedAnswer.objects.annotate(changed=GoneBlock.in_any_evidence()):
+        assert answer.changed == bool(GoneBlock.in_evidence(answer))
+
+
+def test_a_change_of_another_index_counts_from_when_it_was_made(engine: FakeEngine, outsider: Person) -> None:
+    outsider.client.post("/", {"question": "Who?"})
+    asked = AskedAnswer.objects.get()
+    _gone(asked)
+    AskedAnswer.objects.update(created_at=timezone.now() + timedelta(hours=1))
+    assert "changed since" in outsider.client.get("/history/").content.decode()  # of its own index
+    other = IndexGeneration.objects.get(pk=asked.deployment.index_id)
+    other.pk, other.generation = None, "another"
+    other.save()
+    CorpusState.objects.update(index=other)
+    assert "changed since" not in outsider.client.get("/history/").content.decode()
+    assert not GoneBlock.in_evidence(AskedAnswer.objects.get())
 
 
 def test_deleting_empties_one_s_own_list_and_keeps_links(engine: FakeEngine, outsider: Person, member: Person) -> None:
