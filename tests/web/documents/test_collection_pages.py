@@ -129,7 +129,7 @@ def test_collections_are_listed_and_edited(travel: None, staff: Person, outsider
     entry = AuditEntry.objects.get(action="collection.edit")
     assert entry.name == "Stella" and entry.details["groups"] == ["travellers"] and entry.details["private"]
     page = staff.client.get("/manage/documents/collections/").content.decode()
-    assert "Guides" in page and "travellers" in page and "private" in page
+    assert "Guides" in page and "travellers" in page and "private" in page and ">2.5</td>" in page
     assert outsider.client.get("/api/v1/documents/turku").status_code == 404
 
 

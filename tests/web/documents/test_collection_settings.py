@@ -116,7 +116,7 @@ def test_a_public_one_goes_at_a_word(program: TokenClient, board: Collection) ->
 
 def test_its_page_removes_it(board: Collection, staff: Person) -> None:
     page = staff.client.get(f"{PAGE}?name=board").content.decode()
-    assert 'name="public"' in page
+    assert 'name="public"' in page and '<h1 dir="auto">The board</h1>' in page
     said = staff.client.post(f"{PAGE}remove/", {"name": "board"}, follow=True).content.decode()
     assert "is private" in said and Collection.objects.exists()
     assert staff.client.post(f"{PAGE}remove/", {"name": "board", "public": "on"}).status_code == 302
