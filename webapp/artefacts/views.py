@@ -21,6 +21,8 @@ from webapp.models import (
     Deployment,
     Evaluation,
     IndexGeneration,
+    Job,
+    JobKind,
     ModelVersion,
     SpanSet,
 )
@@ -109,6 +111,14 @@ def corpus_list(request: HttpRequest) -> HttpResponse:
     return _list(request, "manage/corpora.html", counted)
 
 
+def _joined(job: Job | None) -> list[IndexGeneration]:
+    """The indexes whose corpora a job joined, in the order that counts."""
+    if job is None or job.kind != JobKind.JOIN:
+        return []
+    there = IndexGeneration.every.select_related("corpus").in_bulk(job.parameters["index"])
+    return [there[pk] for pk in job.parameters["index"] if pk in there]
+
+
 @staff_only
 @never_cache
 @require_GET
@@ -121,6 +131,7 @@ def corpus_page(request: HttpRequest, pk: int) -> HttpResponse:
         {
             "corpus": corpus,
             "folder": resolve(corpus.path),
+            "joined": _joined(corpus.job),
             "indexes": corpus.indexes.select_related("model"),
             "span_sets": corpus.span_sets.select_related("job"),
             "models": corpus.model_versions.all(),

@@ -171,6 +171,16 @@ def test_edits_above_the_parts_are_carried_in(answering: Deployment, handbook: I
     assert not bringing.edited_above(handbook, folded.index)
 
 
+def test_the_corpus_says_what_it_was_joined_from(
+    answering: Deployment, handbook: IndexGeneration, staff: Person
+) -> None:
+    page = staff.client.get(f"/manage/corpora/{join(handbook, answering.index).corpus_id}/").content.decode()
+    _, joined = page.split("Joined from", 1)
+    parts = [joined.index(f'"/manage/corpora/{index.corpus_id}/"') for index in (handbook, answering.index)]
+    assert parts == sorted(parts) and "Source" not in page
+    assert "Joined from" not in staff.client.get(f"/manage/corpora/{handbook.corpus_id}/").content.decode()
+
+
 def test_what_an_unfinished_join_needs_is_kept(answering: Deployment, handbook: IndexGeneration) -> None:
     documents.add([DocumentInput(Text("Oulu is a city."), "oulu", "Oulu")], by=None)
     job = jobs.start("join", {"index": [answering.index.pk, handbook.pk]}, by=None)
