@@ -171,19 +171,17 @@ def _keep_one_year(joined: dict[str, tuple[str, str]], by_key: Mapping[str, Word
 
 def _rule(short: Wording, head: Wording, texts: Mapping[str, str]) -> str | None:
     """The rule by which `short` joins `head`, or None."""
-    shorter, longer = short.key.split(), head.key.split()
-    if not shorter or len(shorter) >= len(longer):
+    begins, ends = head.key.startswith(f"{short.key} "), head.key.endswith(f" {short.key}")
+    if not short.key or not (begins or ends):
         return None
-    extra_front = longer[: len(longer) - len(shorter)]
-    ends = longer[-len(shorter) :] == shorter
-    if ends and all(word in _HONORIFICS for word in extra_front) and len(shorter) > 1:
+    one_word = " " not in short.key
+    if ends and not one_word and all(word in _HONORIFICS for word in head.key.removesuffix(short.key).split()):
         return "honorific"
-    if ends and len(shorter) == 1 and _is_surname(short, head, texts):
+    if ends and one_word and _is_surname(short, head, texts):
         return "surname"
-    begins = longer[: len(shorter)] == shorter
     if not _within(short, head):
         return None
-    if len(shorter) == 1 and _YEAR.fullmatch(short.key) and (begins or ends) and _DATED.fullmatch(head.key):
+    if one_word and _YEAR.fullmatch(short.key) and _DATED.fullmatch(head.key):
         return "year"
     if begins and _is_place_and_region(short, head, texts):
         return "place"
