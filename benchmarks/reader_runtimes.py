@@ -1,4 +1,4 @@
-"""The reader's BERT in ONNX Runtime beside ours: python -m benchmarks.reader_runtimes [--model FOLDER] [--questions N]
+"""The reader's BERT in ours and other runtimes: python -m benchmarks.reader_runtimes [--model FOLDER] [--questions N]
 
 Every question is read (k = 5, retrieval excluded) once by each runtime, the order turning from question to question, by
 the same pipeline: only the encoder is exchanged. Processor time is what counts, so that other work on the machine
@@ -47,6 +47,7 @@ SETS = [TOP / "models" / "questions" / f"visitor-{kind}-dev.jsonl" for kind in (
 EXACT = "onnxruntime float32"  # equal to torch's float32 up to rounding; a test compares them
 OURS = "realm_core int8"
 K = 5
+_THEIRS = ("onnx", "onnxruntime", "openvino")
 _LEAST_LOG_PROBABILITY = math.log(1e-3)  # of spans whose log probabilities are compared
 
 Encoder = Callable[[Packed], Tensor]
@@ -145,7 +146,7 @@ def measure(
         "format": 1,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": describe() | {"load_at_start": load_at_start},
-        "versions_theirs": {package: version(package) for package in ("onnx", "onnxruntime")},
+        "versions_theirs": {package: version(package) for package in _THEIRS},
         "model_hash": model.hash,
         "k": K,
         "questions": read,
@@ -184,11 +185,12 @@ def _read(model: Model, reading: BlockReading, runtime: Runtime, found: SearchRe
 
 
 def _runtimes(model: Model, folder: Path, only: Sequence[str] | None) -> dict[str, Runtime]:
-    """Each runtime by its name; `RealmError` where ONNX Runtime is missing."""
+    """Each runtime by its name; `RealmError` where one is missing."""
     try:
         from benchmarks.onnx_reader import RuntimeEncoder, export, quantise
+        from benchmarks.openvino_reader import OpenvinoEncoder, convert
     except ImportError as error:
-        raise RealmError(f"{error.name} is missing: pip install -c constraints.txt onnx onnxruntime.") from error
+        raise RealmError(f"{error.name} is missing: pip install -c constraints.txt {' '.join(_THEIRS)}.") from error
     bert = model.reader.bert
     dtype = fast_dtype(torch.device("cpu"))
     low = copy.deepcopy(bert).to(dtype)
@@ -197,13 +199,20 @@ def _runtimes(model: Model, folder: Path, only: Sequence[str] | None) -> dict[st
         "onnxruntime int8, smoothed": folder / "smoothed-int8.onnx",
         EXACT: folder / "float32.onnx",
     }
+    openvino_float32, openvino_int8 = folder / "float32.xml", folder / "int8.xml"
     loads: dict[str, Callable[[], Encoder]] = {
         OURS: partial(InferenceEncoder, low, int8=True),
         f"realm_core {dtype}".replace("torch.", ""): lambda: (
             InferenceEncoder(low) if InferenceEncoder.supports(low) else partial(encode, low)
         ),
         **{name: partial(RuntimeEncoder, bert, path) for name, path in graphs.items()},
+        "openvino int8": partial(OpenvinoEncoder, bert, openvino_int8),
+        "openvino int8, padded": partial(OpenvinoEncoder, bert, openvino_int8, padded=True),
+        "openvino float32": partial(OpenvinoEncoder, bert, openvino_float32),
     }
+    if dtype == torch.bfloat16:
+        loads["realm_core float32"] = lambda: partial(encode, bert)
+        loads["openvino bfloat16"] = partial(OpenvinoEncoder, bert, openvino_float32, precision="bf16")
     unknown = sorted(set(only or []) - set(loads))
     if unknown:
         raise RealmError(f"There is no runtime {unknown[0]!r}; there are: {', '.join(loads)}.")
@@ -211,6 +220,8 @@ def _runtimes(model: Model, folder: Path, only: Sequence[str] | None) -> dict[st
     quantise(graphs[EXACT], graphs["onnxruntime int8"])
     export(bert, folder / "smoothed.onnx", smoothed=True)
     quantise(folder / "smoothed.onnx", graphs["onnxruntime int8, smoothed"])
+    convert(bert, openvino_float32)
+    convert(bert, openvino_int8, int8=True)
     return {name: _loaded(load) for name, load in loads.items() if not only or name in only}
 
 
