@@ -30,6 +30,7 @@ _LOADED_FIRST = {
     "gunicorn": (*_GUNICORN, *_WEBAPP),
     "pytest": ("realm_core.serving.engine", *_CELERY, *_WEBAPP),
     "realm_core": ("torch",),
+    "tests.core.living.crashing": ("tests.core.living.building",),
 }
 
 

@@ -196,7 +196,8 @@ def test_links_follow_their_blocks_into_a_snapshot(tmp_path: Path, monkeypatch: 
 
 def test_a_snapshot_without_links_has_none(tmp_path: Path) -> None:
     plain = [RawArticle("1", "Ada", "", "Ada of [[London]] wrote.")]
-    path = ingest(InMemorySource(plain, name="g"), name="g", output=tmp_path, activity=Activity(quiet=True))
+    source = InMemorySource(plain, name="g")
+    path = ingest(source, name="g", output=tmp_path, activity=Activity(quiet=True), processes=1)
     for store in (Snapshot.open(path), snapshot(tmp_path, page("Bare", "Nothing here is a link."))):
         assert not store.has_links and store.links(0) == []
         assert "links" not in store.manifest and not (store.folder / "links.npy").exists()
@@ -212,7 +213,7 @@ def test_links_do_not_change_the_snapshot_id(tmp_path: Path, capsys: pytest.Capt
     linked = snapshot(tmp_path, page("Ada", "Ada of [[London]] wrote."))
     plain = InMemorySource([RawArticle("1", "Ada", "", "Ada of London wrote.")], name="g")
     activity = Activity()
-    path = ingest(plain, name="plain", output=tmp_path, activity=activity)
+    path = ingest(plain, name="plain", output=tmp_path, activity=activity, processes=1)
     assert path.name == linked.snapshot_id
     for file in ("blocks.arrow", "block_rows.npy", "block_prefixes.npy"):
         assert Snapshot.open(path).manifest["files"][file] == linked.manifest["files"][file]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from realm_core.living.index import LivingIndex
 from realm_core.living.purging import finish_purge, purge
 from realm_core.living.state import CorpusState
 from realm_core.living.store import Store
+from tests import forked
 from tests.core.living import crashing
 from tests.core.living.building import (
     Answers,
@@ -34,7 +34,6 @@ from tests.core.living.building import (
 
 pytestmark = pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
 
-TOP = Path(__file__).parents[3]
 EVERY = 1 if os.environ.get("NIGHTLY") == "1" else 6  # of the instants
 
 
@@ -61,10 +60,9 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 def killed(work: str, root: Path) -> list[Store]:
     """A store for each instant at which the work was killed; the last one's got to its end."""
     command = [sys.executable, "-m", "tests.core.living.crashing", work, str(root), str(EVERY)]
-    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=600, check=True)
-    assert done.stdout.strip().isdecimal(), done.stderr
-    assert int(done.stdout) > 10
-    return [store_in(root / str(number)) for number in range(0, int(done.stdout) + 1, EVERY)]
+    said = forked.run(command, os.environ).strip()
+    assert said.isdecimal() and int(said) > 10, said
+    return [store_in(root / str(number)) for number in range(0, int(said) + 1, EVERY)]
 
 
 def leftovers(store: Store) -> list[Path]:

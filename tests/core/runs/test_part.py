@@ -32,12 +32,12 @@ class Parent(Activity):
 
 def test_a_part_that_refuses_says_why(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
-    wrong = ["index", f"--model={tmp_path}", f"--corpus={tmp_path}", f"--output={tmp_path}"]
-    with pytest.raises(RealmError, match=rf"^mine: {tmp_path}/config\.json does not exist\.$"):
+    wrong = ["ingest", "--source=jsonl", f"--path={tmp_path}/none", f"--output={tmp_path}"]
+    with pytest.raises(RealmError, match=rf"^mine: {tmp_path}/none cannot be read: No such file or directory\.$"):
         run_part("mine", wrong, folder, Parent(), lambda: None)
-    with pytest.raises(RealmError, match=r"^mine: .*/config\.json does not exist"):  # of this attempt
+    with pytest.raises(RealmError, match=r"^mine: .*/none cannot be read"):  # of this attempt
         run_part("mine", wrong, folder, Parent(), lambda: None)
-    assert folder.log_file.read_text().count("does not exist") == 2
+    assert folder.log_file.read_text().count("cannot be read") == 2
 
 
 def test_a_part_that_breaks_leads_to_its_log(tmp_path: Path) -> None:

@@ -132,6 +132,7 @@ def test_several_processes_make_the_same_bytes(towns: Path, tmp_path: Path, monk
     assert contents(tmp_path / "one") == contents(tmp_path / "three")
 
 
+@pytest.mark.nightly  # test_taggers.py has spaCy every day, the test above processes of their own
 def test_spacy_in_a_process_of_its_own(deployment: Deployment, tmp_path: Path) -> None:
     arguments = ["spans", "--corpus", str(deployment.corpus), "--output", str(tmp_path / "spans")]
     status, errors = run([*arguments, "--processes", "2", "--run", str(tmp_path / "run")])
