@@ -34,6 +34,20 @@ from tests.core.training.towns import QUIET, Towns
 from tests.waiting import wait_until
 
 CPU = torch.device("cpu")
+# `python -m realm_core refresh` that does not give way to the other tests, which would take a minute.
+EAGER = """
+import sys
+from realm_core.__main__ import main
+from realm_core.training import refresh
+refresh.lower_priority = lambda niceness: None
+sys.exit(main())
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_giving_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A builder in a thread would lower the priority of the session: of all tests that come behind."""
+    monkeypatch.setattr(refresh, "lower_priority", lambda niceness: None)
 
 
 def write_snapshot(towns: Towns, run: Path, step: int) -> Path:
@@ -60,14 +74,14 @@ def test_a_builder_that_was_killed_is_started_again_and_goes_on(towns: Towns, tm
     made = write_snapshot(towns, tmp_path, 4)
     partial = generations / f".{step_name(4)}.partial"
 
-    killed = start(command)
+    killed = start(command, EAGER)
     wait_until(lambda: partial.exists() or newest_step(generations) == 4, killed)
     killed.kill()
     assert finish(killed)[0] == -signal.SIGKILL
     left_behind = generations / f".{step_name(2)}.partial"  # by one that was killed earlier
     left_behind.mkdir()
 
-    stopped = start(command)
+    stopped = start(command, EAGER)
     wait_until(lambda: newest_step(generations) == 4, stopped)
     first = Generation.open(generations / step_name(4))
     assert torch.equal(first.vectors_ND, vectors(build(made, towns.corpus, tmp_path, QUIET, device="cpu")))
