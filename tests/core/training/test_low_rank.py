@@ -3,35 +3,54 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from realm_core.errors import RealmError
+from realm_core.__main__ import run as run_task
+from realm_core.errors import RealmError, Stopped
 from realm_core.files import read_json, sha256_of_file, write_json
 from realm_core.model.adapter import LowRank, changes, joined
 from realm_core.model.checkpoint import Model, load_model, own_adapter
+from realm_core.runs.activity import Activity
 from realm_core.tensors import load_tensors, save_tensors
-from tests.core.running import activity_of
+from tests.core.running import activity_of, told
 from tests.core.training.test_train_reader import SETTINGS, colour_rows, rows_file
-from tests.tiny import tiny_deployment
+from tests.tiny import tiny_model
 
 MATRIX = "encoder.layer.1.attention.self.query.weight"
 
 
-def trained(start: Path, output: Path, *settings: str, run: Path | None = None) -> Model:
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model that training begins with."""
+    return tiny_model(tmp_path_factory.mktemp("start"))
+
+
+@pytest.fixture(scope="module")
+def first(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that has been trained once, a little."""
+    folder = tmp_path_factory.mktemp("first") / "first"
+    trained(start, folder, "steps=10")
+    return folder
+
+
+def arguments(start: Path, output: Path, *settings: str) -> list[str | Path]:
+    """Of `train-reader`."""
     sets = [word for one in (*SETTINGS, "low_rank=4", *settings) for word in ("--set", one)]
     rows = rows_file(output.parent, colour_rows())
-    activity_of(
-        "train-reader", ["--model", start, "--rows", rows, "--device", "cpu", *sets, "--output", output], run=run
-    )
+    return ["--model", start, "--rows", rows, "--device", "cpu", *sets, "--output", output]
+
+
+def trained(start: Path, output: Path, *settings: str, run: Path | None = None) -> Model:
+    activity_of("train-reader", arguments(start, output, *settings), run=run)
     return load_model(output)
 
 
-def test_it_learns_and_leaves_the_weights_as_they_are(tmp_path: Path) -> None:
-    start, _, _ = tiny_deployment(tmp_path)
+def test_it_learns_and_leaves_the_weights_as_they_are(start: Path, tmp_path: Path) -> None:
     after = trained(start, tmp_path / "made", "frozen_layers=1", run=tmp_path / "run")
     losses = [
         json.loads(line)["train-reader.loss"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
@@ -48,41 +67,36 @@ def test_it_learns_and_leaves_the_weights_as_they_are(tmp_path: Path) -> None:
     assert changed == {name for name in linear if name.startswith("encoder.layer.1.")}
 
 
-def test_a_second_pass_of_another_rank_adds_to_the_first(tmp_path: Path) -> None:
-    start, _, _ = tiny_deployment(tmp_path)
-    first = trained(start, tmp_path / "first")
-    second = trained(tmp_path / "first", tmp_path / "second", "seed=2", "low_rank=2")
+def test_a_second_pass_of_another_rank_adds_to_the_first(start: Path, first: Path, tmp_path: Path) -> None:
+    second = trained(first, tmp_path / "second", "steps=10", "seed=2", "low_rank=2")
     own = own_adapter(tmp_path / "second")
     assert own[f"reader.bert.{MATRIX}:down"].shape[0] == 6
-    earlier = own_adapter(tmp_path / "first")
+    earlier, before = own_adapter(first), load_model(first)
     # What is stored is the start and both changes: the first's rows are those of the first's own file.
     assert torch.equal(own[f"reader.bert.{MATRIX}:down"][:4], earlier[f"reader.bert.{MATRIX}:down"])
-    assert not torch.equal(first.reader.score.weight, second.reader.score.weight)
-    old, between, new = (model.reader.bert.state_dict()[MATRIX] for model in (load_model(start), first, second))
+    assert not torch.equal(before.reader.score.weight, second.reader.score.weight)
+    old, between, new = (model.reader.bert.state_dict()[MATRIX] for model in (load_model(start), before, second))
     both = changes(own)[f"reader.bert.{MATRIX}"]
     assert torch.allclose(new, old + both, atol=1e-6)
     assert not torch.allclose(new, between, atol=1e-4)
 
 
-def test_a_second_pass_of_the_same_rank_trains_the_first_further(tmp_path: Path) -> None:
-    start, _, _ = tiny_deployment(tmp_path)
-    first = trained(start, tmp_path / "first")
-    before = own_adapter(tmp_path / "first")
-    still = trained(tmp_path / "first", tmp_path / "still", "steps=1", "reader_lr=1e-9", "head_lr=1e-9")
+def test_a_second_pass_of_the_same_rank_trains_the_first_further(start: Path, first: Path, tmp_path: Path) -> None:
+    before = own_adapter(first)
+    still = trained(first, tmp_path / "still", "steps=1", "reader_lr=1e-9", "head_lr=1e-9")
     own = own_adapter(tmp_path / "still")
     assert own.keys() == before.keys()
     assert all(torch.allclose(own[name], before[name], atol=1e-3) for name in own)
-    further = trained(tmp_path / "first", tmp_path / "further", "seed=2")
-    matrices = [model.reader.bert.state_dict()[MATRIX] for model in (first, still, further)]
+    further = trained(first, tmp_path / "further", "steps=10", "seed=2")
+    matrices = [model.reader.bert.state_dict()[MATRIX] for model in (load_model(first), still, further)]
     assert torch.allclose(matrices[1], matrices[0], atol=1e-4)
     assert not torch.allclose(matrices[2], matrices[0], atol=1e-3)
     start_matrix = load_model(start).reader.bert.state_dict()[MATRIX]
     assert int(torch.linalg.matrix_rank(matrices[2] - start_matrix, rtol=1e-3)) == 4
 
 
-def test_a_second_pass_of_a_higher_rank_trains_the_first_further(tmp_path: Path) -> None:
-    start, _, _ = tiny_deployment(tmp_path)
-    first = trained(start, tmp_path / "first", "frozen_layers=1")
+def test_a_second_pass_of_a_higher_rank_trains_the_first_further(start: Path, tmp_path: Path) -> None:
+    first = trained(start, tmp_path / "first", "steps=10", "frozen_layers=1")
     wider = trained(tmp_path / "first", tmp_path / "wider", "low_rank=6", "steps=1", "reader_lr=1e-9", "head_lr=1e-9")
     own = own_adapter(tmp_path / "wider")
     assert {len(tensor) for name, tensor in own.items() if name.endswith(":down")} == {6}
@@ -92,8 +106,7 @@ def test_a_second_pass_of_a_higher_rank_trains_the_first_further(tmp_path: Path)
     assert torch.allclose(*matrices, atol=1e-4)
 
 
-def test_changes_are_stored_in_eight_bits(tmp_path: Path) -> None:
-    start, _, _ = tiny_deployment(tmp_path)
+def test_changes_are_stored_in_eight_bits(start: Path, tmp_path: Path) -> None:
     trained(start, tmp_path / "made", "steps=3")
     stored = load_tensors(tmp_path / "made" / "adapter.safetensors")
     down = f"reader.bert.{MATRIX}:down"
@@ -102,15 +115,21 @@ def test_changes_are_stored_in_eight_bits(tmp_path: Path) -> None:
     assert torch.allclose(read, stored[down].float() * stored[f"{down}:scale"].float().unsqueeze(1))
 
 
-def test_a_killed_training_goes_on_and_ends_the_same(tmp_path: Path) -> None:
-    start, _, _ = tiny_deployment(tmp_path)
-    whole = trained(start, tmp_path / "whole")
+def test_a_stopped_training_goes_on_and_ends_the_same(start: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    half = [word for one in (*SETTINGS, "low_rank=4", "steps=30", "checkpoint_every=30") for word in ("--set", one)]
-    rows = rows_file(tmp_path, colour_rows())
-    options = ["--model", start, "--rows", rows, "--device", "cpu"]
-    activity_of("train-reader", [*options, *half, "--output", tmp_path / "half"], run=run)
-    again = trained(start, tmp_path / "again", run=tmp_path / "other")
+
+    class StopsAtTheCheckpoint(Activity):
+        def check(self) -> None:
+            if list(run.glob("*/checkpoint-*")):
+                raise Stopped
+
+    settings = ("steps=10", "checkpoint_every=5")
+    whole = trained(start, tmp_path / "whole", *settings)
+    words = arguments(start, tmp_path / "again", *settings)
+    with pytest.raises(Stopped):
+        run_task(told("train-reader", words), StopsAtTheCheckpoint(run, quiet=True))
+    assert [path.name for path in run.glob("*/checkpoint-*")] == ["checkpoint-5"]
+    again = trained(start, tmp_path / "again", *settings, run=run)
     assert again.hash == whole.hash
 
 
@@ -140,9 +159,8 @@ def test_two_adapters_do_what_both_did() -> None:
         (lambda t: t.pop(f"reader.bert.{MATRIX}:up:scale"), "scale is missing"),
     ],
 )
-def test_a_damaged_adapter_is_refused_by_name(tmp_path: Path, damage: object, message: str) -> None:
-    start, _, _ = tiny_deployment(tmp_path)
-    trained(start, tmp_path / "made", "steps=1")
+def test_a_damaged_adapter_is_refused_by_name(first: Path, tmp_path: Path, damage: object, message: str) -> None:
+    shutil.copytree(first, tmp_path / "made")
     path = tmp_path / "made" / "adapter.safetensors"
     tensors = load_tensors(path)
     damage(tensors)  # type: ignore[operator]
