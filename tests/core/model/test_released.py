@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +22,7 @@ from realm_core.model.packed import Packed
 from realm_core.model.reader import Bodies
 from realm_core.model.released import import_released
 from realm_core.model.torch_file import read_torch_file
+from tests.core.processes import finish, start
 from tests.core.running import activity_of
 from tests.core.training.towns import QUIET, TEXTS
 from tests.tiny import tiny_snapshot
@@ -220,7 +219,7 @@ torch.save(tensors, sys.argv[2])
 
 def test_a_file_of_torch_is_read_without_unpickling(released: Path, tmp_path: Path) -> None:
     source, made = released / "embedder" / "model.safetensors", tmp_path / "pytorch_model.bin"
-    subprocess.run([sys.executable, "-c", SAVE, source, made], check=True)
+    assert finish(start([str(source), str(made)], SAVE))[0] == 0
     read = read_torch_file(made)
     for name, tensor in PARTS["embedder"].items():
         assert torch.equal(read[name], tensor)

@@ -84,6 +84,11 @@ def run_two(folder: Path, words: Sequence[str], activity: str) -> str:
     return errors
 
 
+def written(errors: str) -> dict[str, int]:
+    """How many files each process says that it wrote to."""
+    return {rank: int(count) for rank, count in re.findall(r"^(\d) wrote (\d+) files", errors, re.MULTILINE)}
+
+
 def start_under_torchrun(folder: Path, words: Sequence[str]) -> subprocess.Popen[str]:
     """`finetune` in two processes under torchrun, which meet on the loopback interface."""
     # Behind `--` torchrun leaves `--run` alone, which it would take for an option of its own.
@@ -155,10 +160,9 @@ def test_two_machines_learn_what_one_process_would(
     assert "\n1 wrote 0 files." in f"\n{errors}" and "\n0 wrote 0 files." not in f"\n{errors}"
 
 
+@pytest.mark.nightly  # the test below has a shorter one every day
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    ("activity", "part"), [("ict", "block"), pytest.param("mlm", "encoder", marks=pytest.mark.nightly)]
-)
+@pytest.mark.parametrize(("activity", "part"), [("ict", "block"), ("mlm", "encoder")])
 def test_two_processes_warm_up_one_model(towns: Towns, tmp_path: Path, activity: str, part: str) -> None:
     """Each hides other words of its share than one process would, so `mlm` learns something else; but together."""
     settings = {"steps": 40, "batch": 16, "at_once": 8, "learning_rate": 1e-2, "dropout": 0.0, "holdout": 0.25}
@@ -167,8 +171,7 @@ def test_two_processes_warm_up_one_model(towns: Towns, tmp_path: Path, activity:
     losses = {row["step"]: row[f"{activity}.loss"] for row in rows(tmp_path / "run") if f"{activity}.loss" in row}
     assert list(losses) == [10, 20, 30, 40] and losses[40] < 0.9 * losses[10]
     assert errors.count("The model is") == 1
-    wrote = {rank: int(count) for rank, count in re.findall(r"^(\d) wrote (\d+) files", errors, re.MULTILINE)}
-    assert wrote["1"] <= 1 < wrote["0"]  # the lock, under which the corpus is cut into wordpieces
+    assert written(errors)["1"] <= 1 < written(errors)["0"]
     before, after = load_model(towns.model), load_model(tmp_path / "made")
     own, first = (getattr(model, part).state_dict() for model in (after, before))
     assert max(float((own[name] - first[name]).abs().max()) for name in own) > 1e-3
@@ -181,7 +184,9 @@ def test_sentences_of_one_process_are_told_from_the_blocks_of_all(
     """Two processes with parts of four learn what one with parts of eight would; shares of four and of three, too."""
     settings = {"steps": 6, "batch": 15, "learning_rate": 1e-2, "dropout": 0.0, "holdout": 0.25, "metrics_every": 1}
     words = [*map(str, towns.warm_up(tmp_path / "two", settings | {"at_once": 8})), "--run", str(tmp_path / "run")]
-    run_two(tmp_path, words, "ict")
+    errors = run_two(tmp_path, words, "ict")
+    assert errors.count("The model is") == 1
+    assert written(errors)["1"] <= 1 < written(errors)["0"]  # the lock, under which the corpus is cut into wordpieces
     monkeypatch.setattr(ict, "fast_dtype", lambda device: torch.float32)
     activity_of("ict", towns.warm_up(tmp_path / "one", settings | {"at_once": 15}), run=tmp_path / "alone")
     for row, wanted in zip(rows(tmp_path / "run"), rows(tmp_path / "alone"), strict=True):

@@ -239,7 +239,7 @@ def test_a_share_of_the_questions_is_held_out_and_measured(deployment: Deploymen
 
 @pytest.mark.timeout(900)  # two processes are started, on a machine that may be busy
 def test_killed_and_stopped_it_comes_to_the_same_bytes(deployment: Deployment, tmp_path: Path) -> None:
-    settings = LEARNING | {"epochs": 20, "dropout": 0.1, "checkpoint_every": 3, "holdout": 0.2}
+    settings = LEARNING | {"epochs": 10, "dropout": 0.1, "checkpoint_every": 2, "holdout": 0.2}
     folder = tmp_path / "run"
     command = ["finetune", *arguments(deployment, tmp_path, settings, output="resumed"), "--run", str(folder)]
 
@@ -247,11 +247,11 @@ def test_killed_and_stopped_it_comes_to_the_same_bytes(deployment: Deployment, t
         return any(int(f.name.rpartition("-")[2]) >= step for f in (folder / "finetune").glob("checkpoint-*"))
 
     killed = start(command)
-    wait_until(lambda: reached(6), killed)
+    wait_until(lambda: reached(2), killed)
     killed.kill()
     assert finish(killed)[0] == -signal.SIGKILL
     stopped = start(command)
-    wait_until(lambda: reached(12), stopped)
+    wait_until(lambda: reached(6), stopped)
     stopped.send_signal(signal.SIGTERM)
     status, errors = finish(stopped)
     assert (status, "Stopped" in errors) == (3, True), errors

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,7 +21,7 @@ from realm_core.salient.extract import extract
 from realm_core.salient.worker import TaggerOptions
 from realm_core.training import ict, mlm, pretrain
 from realm_core.training.stage import MOST_HELD_OUT, run_folder, split_passages
-from tests.core.processes import TOP
+from tests import forked
 from tests.core.running import activity_of
 from tests.core.training.towns import QUIET, TEXTS, Towns
 from tests.tiny import tiny_snapshot
@@ -72,8 +71,8 @@ def test_who_comes_second_into_a_folder_waits_and_finds_the_model_made(
     words = ["ict", *towns.warm_up(tmp_path / "made", {"steps": 1, "batch": 4})]
     words += ["--run", str(tmp_path / run)] if run else []
     folder = tmp_path / (run or ".made.run")
-    with only_one(folder, QUIET), open(tmp_path / "said", "w+") as said:  # as a first training would
-        second = subprocess.Popen([sys.executable, "-m", "realm_core", *words], stderr=said, cwd=TOP)
+    with only_one(folder, QUIET), open(tmp_path / "said", "wb") as said:  # as a first training would
+        second = forked.start([sys.executable, "-m", "realm_core", *words], output=said)
         wait_until(lambda: "Waiting for another process" in (tmp_path / "said").read_text())
         assert not (folder / "ict").exists()
         (tmp_path / "made").mkdir()
