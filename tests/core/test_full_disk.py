@@ -160,6 +160,7 @@ def test_measuring(deployment: Deployment, tmp_path: Path, lines: float) -> None
     assert said(kept) == said(whole)
 
 
+@pytest.mark.nightly  # training/test_pretrain.py has a checkpoint on a full disk every day
 def test_handing_parameters_to_a_builder(tmp_path: Path) -> None:
     towns, folder = make_towns(tmp_path), tmp_path / "run"
     open_tokens(Snapshot.open(towns.corpus), QUIET)  # these fit

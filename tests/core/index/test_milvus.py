@@ -136,6 +136,7 @@ def test_another_generation_of_the_same_name_has_vectors_of_its_own(milvus: Loca
     assert len(drop(milvus.server, "the same")) == 2
 
 
+@pytest.mark.nightly  # web/documents/test_milvus.py has it go and come back every day
 def test_it_comes_back_by_itself(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     with running_milvus() as milvus:
         search, asked = WholeBase(open_base(folder, CPU, milvus.server)), drawn(9, seed=7).float()

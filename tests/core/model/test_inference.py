@@ -44,7 +44,7 @@ def _batch(lengths: list[int]) -> Packed:
     return Packed.of(ids, [[0] * (length // 2) + [1] * (length - length // 2) for length in lengths])
 
 
-LENGTHS = ([2], [14], [31, 32, 33], [150, 7, 64, 288])
+LENGTHS = ([2], [31, 32, 33], [150, 7, 64, 288])
 
 
 @on_bfloat16
