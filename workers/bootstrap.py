@@ -20,6 +20,13 @@ from pathlib import Path
 from workers.refusal import TOP, Refusal
 
 MINIMUM_PYTHON = (3, 11)
+PROGRAMS = {
+    "run": "workers.supervisor",
+    "test": "tests.run",
+    "bench": "benchmarks.run",
+    "audit": "workers.audit",
+    "chaos": "tests.workers.chaos",
+}
 LINT = (
     ("ruff", "check", "."),
     ("ruff", "format", "--check", "."),
@@ -40,7 +47,7 @@ FORMAT = (("ruff", "check", "--fix", "."), ("ruff", "format", "."), ("client.gen
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="workers.bootstrap")
-    parser.add_argument("task", choices=["run", "install", "test", "lint", "format", "bench", "chaos", "audit"])
+    parser.add_argument("task", choices=["install", "lint", "format", *PROGRAMS])
     parser.add_argument("--hardware", choices=["cpu", "gpu"], default="cpu")
     options = parser.parse_args(arguments)
     os.chdir(TOP)
@@ -87,19 +94,12 @@ def perform(task: str, hardware: str) -> int:
     if task == "install":
         print("The virtual environment in .venv is complete.")
         return 0
-    if task == "run":
-        return replace_by(environment.python, "-m", "workers.supervisor")
     if task == "test":
         from workers.system_packages import ensure_browser
 
         ensure_browser()
-        return replace_by(environment.python, "-m", "tests.run")
-    if task == "bench":
-        return replace_by(environment.python, "-m", "benchmarks.run")
-    if task == "audit":
-        return replace_by(environment.python, "-m", "workers.audit")
-    if task == "chaos":
-        return replace_by(environment.python, "-m", "tests.workers.chaos")
+    if task in PROGRAMS:
+        return replace_by(environment.python, "-m", PROGRAMS[task])
     return check_all(environment.python, LINT if task == "lint" else FORMAT)
 
 

@@ -9,8 +9,9 @@ import fcntl
 import os
 import shutil
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 
 from workers.refusal import TOP, Refusal
 
@@ -31,41 +32,29 @@ def chosen_port() -> int:
     return int(text)
 
 
-class DataLock:
+@contextmanager
+def data_lock(data: Path) -> Iterator[None]:
     """Held by the one supervisor of a data folder; the kernel releases it when the process ends, however it ends."""
-
-    def __init__(self, data: Path) -> None:
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        # Not inherited by children (Python's default), so only this process holds it.
+        descriptor = os.open(data / "supervisor.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise Refusal(f"The data folder {data} cannot be used: {error.strerror}. REALM_DATA names another.") from None
+    with open(descriptor, "r+", encoding="ascii", errors="replace") as file:
         try:
-            data.mkdir(parents=True, exist_ok=True)
-            # Not inherited by children (Python's default), so only this process holds it.
-            self._descriptor = os.open(data / "supervisor.lock", os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:
-            raise Refusal(
-                f"The data folder {data} cannot be used: {error.strerror}. REALM_DATA names another."
-            ) from None
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.read(self._descriptor, 20).decode(errors="replace").strip()
-            os.close(self._descriptor)
+            holder = file.read(20).strip()
             raise Refusal(
                 f"The data folder {data} is in use: `make run` is already running there"
                 + (f" (process {holder})" if holder else "")
                 + ". Stop it first, or choose another folder: make run REALM_DATA=/another/folder PORT=8001"
             ) from None
-        os.ftruncate(self._descriptor, 0)
-        os.write(self._descriptor, str(os.getpid()).encode())
-
-    def close(self) -> None:
-        os.close(self._descriptor)
-
-    def __enter__(self) -> DataLock:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
 
 
 def check_port(port: int) -> None:
@@ -97,6 +86,6 @@ def check_room(folder: Path, needed_bytes: int = _ROOM_BYTES) -> None:
 
 def preflight() -> None:
     """The fast checks of `make run`, before anything slow."""
-    DataLock(data_folder()).close()
-    check_port(chosen_port())
-    check_room(data_folder())
+    with data_lock(data_folder()):
+        check_port(chosen_port())
+        check_room(data_folder())

@@ -26,7 +26,7 @@ from types import FrameType
 
 from realm_core.runs.kept import KeptProcess
 from realm_core.runs.processes import ask_to_end, describe_end, kill_all, start
-from workers.guards import HOST, DataLock, check_port, check_room, chosen_port, data_folder
+from workers.guards import HOST, check_port, check_room, chosen_port, data_folder, data_lock
 from workers.refusal import TOP, Refusal
 from workers.services import Service, application, broker, environment_for, socket_path
 
@@ -252,7 +252,7 @@ def say(message: str) -> None:
 def main() -> int:
     try:
         data, port = data_folder(), chosen_port()
-        with DataLock(data):
+        with data_lock(data):
             check_port(port)
             check_room(data)
             supervisor = Supervisor(data, port)

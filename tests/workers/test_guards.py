@@ -28,8 +28,8 @@ def test_a_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_a_data_folder_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(Refusal, match="REALM_DATA names another"):
-        guards.DataLock(tmp_path / "file")
+    with pytest.raises(Refusal, match="REALM_DATA names another"), guards.data_lock(tmp_path / "file"):
+        pass
 
 
 def test_a_python_that_is_too_old(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
