@@ -20,7 +20,7 @@ from benchmarks.answering import ASKERS, K
 from benchmarks.inputs import TOP, Inputs, Size
 from benchmarks.rounds import latencies
 from realm_core.errors import RealmError
-from realm_core.runs.processes import ask_to_end, kill_all, start
+from realm_core.runs.processes import awaited, start
 from workers.guards import HOST
 from workers.services import web
 
@@ -109,20 +109,13 @@ def serving(
     """A server's process while it is ready; told to end afterwards."""
     with open(log, "wb") as output:
         process = begin(list(command), output=output, environment=environment)
-        try:
-            until = time.monotonic() + _READY_WITHIN_S
-            while request(port, "GET", "/readyz")[0] != 200:
-                if process.poll() is not None or time.monotonic() > until:
-                    raise RealmError(f"The web server does not become ready: {log.read_text(errors='replace')[-2000:]}")
-                time.sleep(0.2)
-            yield process
-        finally:
-            ask_to_end(process)
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                kill_all(process)
-                process.wait()
+    with awaited(process, grace_s=10):
+        until = time.monotonic() + _READY_WITHIN_S
+        while request(port, "GET", "/readyz")[0] != 200:
+            if process.poll() is not None or time.monotonic() > until:
+                raise RealmError(f"The web server does not become ready: {log.read_text(errors='replace')[-2000:]}")
+            time.sleep(0.2)
+        yield process
 
 
 def _ask_ms(port: int, question: str) -> float:

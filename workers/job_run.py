@@ -34,14 +34,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, transaction
 
 from realm_core.errors import EXIT_REFUSED, EXIT_STOPPED, RealmError
-from realm_core.runs.processes import (
-    EXIT_LOCKED,
-    ask_to_end,
-    describe_end,
-    kill_all,
-    start_in,
-    under_torchrun,
-)
+from realm_core.runs.processes import EXIT_LOCKED, ask_to_end, describe_end, end, start_in, under_torchrun
 from webapp.jobs import parts
 from webapp.jobs.queue import enqueue
 from webapp.models import DeviceLease, Job, JobState, Queue
@@ -144,8 +137,7 @@ class JobRun:
         try:
             reason = self._watch(process, files)
         finally:
-            kill_all(process)  # also helpers that outlived their leader
-            status = process.wait()
+            status = end(process, until=0)  # also helpers that outlived their leader
         if reason is Reason.LEASE_LOST:
             log.warning("Job %s: the lease was lost, its process was killed.", self._job.pk)
             return

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import FrameType
 
 from realm_core.runs.kept import KeptProcess
-from realm_core.runs.processes import ask_to_end, describe_end, kill_all, start
+from realm_core.runs.processes import awaited, describe_end, start
 from workers.guards import HOST, check_port, check_room, chosen_port, data_folder, data_lock
 from workers.refusal import TOP, Refusal
 from workers.services import Service, application, broker, environment_for, socket_path
@@ -142,17 +142,10 @@ class Supervisor:
         reader = threading.Thread(target=self._pass_on, args=(process,))
         reader.start()
         try:
-            while process.poll() is None:
-                self._pause(0.05)
-        except StopRequested:
-            ask_to_end(process)
-            deadline = time.monotonic() + _PREPARE_GRACE_S
-            while process.poll() is None and time.monotonic() < deadline and not self._impatient:
-                time.sleep(_LOOK_EVERY_S)
-            raise
+            with awaited(process, _PREPARE_GRACE_S, lambda: self._impatient):
+                while process.poll() is None:
+                    self._pause(0.05)
         finally:
-            kill_all(process)
-            process.wait()
             reader.join()
         if process.returncode != 0:
             raise Refusal(
@@ -229,19 +222,16 @@ class Supervisor:
 
     def _end_all(self) -> None:
         """SIGTERM to all that use the broker, and to the broker after they have ended."""
-        children = [child for child in self._children if child.alive()]
         if self._account:
             say(self._account)  # the run ends before it was ready; the password is printed only once
         if self._stop.is_set():
             say("\nStopping")
-        for child in children:
-            child.ask_to_end()
-        asked_at = time.monotonic()
-        for child in children:
-            child.end(asked_at, lambda: self._impatient)
-        if self._broker is not None:
-            self._broker.ask_to_end()
-            self._broker.end(time.monotonic(), lambda: self._impatient)
+        for children in (self._children, [self._broker] if self._broker else []):
+            for child in children:
+                child.ask_to_end()
+            asked_at = time.monotonic()
+            for child in children:
+                child.end(asked_at, lambda: self._impatient)
 
 
 def say(message: str) -> None:

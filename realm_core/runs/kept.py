@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from subprocess import Popen
 
-from realm_core.runs.processes import ask_to_end, describe_end, kill_all, start
+from realm_core.runs.processes import ask_to_end, describe_end, end, start
 
 _FIRST_PAUSE_S = 1.0
 _STEADY_AFTER_S = 60.0  # a process that has run so long counts as started successfully
 _LARGE_LOG_BYTES = 10 << 20
-_LOOK_S = 0.05
 
 
 class KeptProcess:
@@ -61,10 +60,9 @@ class KeptProcess:
             if now >= self._start_at:
                 self.start()
             return None
-        status = self._process.poll()
-        if status is None:
+        if self._process.poll() is None:
             return None
-        kill_all(self._process)  # its remaining children
+        status = end(self._process)  # with its remaining children
         self._process = None
         if now - self._started_at > _STEADY_AFTER_S:
             self.deaths = 0
@@ -85,20 +83,12 @@ class KeptProcess:
         if self._process is not None:
             ask_to_end(self._process)
 
-    def alive(self) -> bool:
-        """Whether its process still runs."""
-        return self._process is not None and self._process.poll() is None
-
     def end(self, asked_at: float, impatient: Callable[[], bool] = lambda: False) -> None:
         """Wait until it has ended, as requested at `asked_at`; kill it after the grace period."""
-        deadline = asked_at + self._grace_s
-        while self.alive() and time.monotonic() < deadline and not impatient():
-            time.sleep(_LOOK_S)
-        self.kill()
+        if self._process is not None:
+            end(self._process, asked_at + self._grace_s, impatient)
+            self._process = None
 
     def kill(self) -> None:
         """End it now, with all its children."""
-        if self._process is not None:
-            kill_all(self._process)
-            self._process.wait()
-            self._process = None
+        self.end(-math.inf)

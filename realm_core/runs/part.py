@@ -11,7 +11,7 @@ from realm_core.errors import EXIT_REFUSED, EXIT_STOPPED, RealmError, Stopped
 from realm_core.runs.activity import Activity
 from realm_core.runs.folder import RunFolder
 from realm_core.runs.locks import only_one
-from realm_core.runs.processes import ask_to_end, kill_all, start_in
+from realm_core.runs.processes import awaited, start_in
 
 _LOOK_S = 0.2  # between two checks of a part
 
@@ -28,17 +28,11 @@ def run_part(
         pass  # waits for a part that outlived its activity, which is possible on systems other than Linux
     log_start = folder.log_size()
     bound = [f"--run={folder.path}", f"--with-parent={os.getpid()}"]
-    process = start_in(folder, [sys.executable, "-m", "realm_core", *command, *bound])
-    try:
-        while process.poll() is None:
+    with awaited(start_in(folder, [sys.executable, "-m", "realm_core", *command, *bound])) as process:
+        while (status := process.poll()) is None:
             activity.check()
             look()
             time.sleep(_LOOK_S)
-    finally:
-        if process.poll() is None:
-            ask_to_end(process)
-        status = process.wait()
-        kill_all(process)  # its remaining children
     if status == EXIT_STOPPED:
         raise Stopped
     if status == EXIT_REFUSED and (sentence := folder.error_sentence(log_start)) is not None:

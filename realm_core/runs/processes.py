@@ -7,11 +7,13 @@ Standard library only.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -19,6 +21,7 @@ from realm_core.runs import launch
 from realm_core.runs.folder import RunFolder
 
 EXIT_LOCKED = launch.LOCKED_STATUS  # another process works in the run folder
+_LOOK_S = 0.05
 
 
 def start(
@@ -84,6 +87,32 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL to the child and all processes of its group; the kernel ends those started by `start`."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def end(
+    process: subprocess.Popen[bytes], until: float = math.inf, impatient: Callable[[], bool] = lambda: False
+) -> int:
+    """Wait until a process that was asked to end has ended, and kill what is left of it and its children.
+
+    until: the time of the monotonic clock at which it is killed; so it is if somebody is impatient.
+    Returns its exit status.
+    """
+    while process.poll() is None and time.monotonic() < until and not impatient():
+        time.sleep(_LOOK_S)
+    kill_all(process)
+    return process.wait()
+
+
+@contextlib.contextmanager
+def awaited(
+    process: subprocess.Popen[bytes], grace_s: float = math.inf, impatient: Callable[[], bool] = lambda: False
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that, however the block is left, is asked to end if it still runs, and awaited as in `end`."""
+    try:
+        yield process
+    finally:
+        ask_to_end(process)
+        end(process, time.monotonic() + grace_s, impatient)
 
 
 def describe_end(status: int) -> str:

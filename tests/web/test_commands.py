@@ -6,6 +6,7 @@ import json
 import shutil
 import stat
 from collections.abc import Callable
+from contextlib import nullcontext
 from hashlib import sha256
 from io import StringIO
 from pathlib import Path
@@ -361,12 +362,11 @@ class Ended:
     def wait(self) -> int:
         return self.status
 
-    poll = wait
-
 
 @pytest.mark.parametrize(("status", "error"), [(2, RealmError), (3, Stopped), (1, RealmError), (-9, RealmError)])
 def test_how_an_activity_ends(monkeypatch: pytest.MonkeyPatch, status: int, error: type[Exception]) -> None:
     monkeypatch.setattr(core, "start", lambda *_a, **_k: Ended(status))
+    monkeypatch.setattr(core, "awaited", nullcontext)
     with pytest.raises(error):
         core.run_activity("index")
 
@@ -378,4 +378,5 @@ def test_an_activity_s_result(monkeypatch: pytest.MonkeyPatch) -> None:
         return Ended(0)
 
     monkeypatch.setattr(core, "start", finish)
+    monkeypatch.setattr(core, "awaited", nullcontext)
     assert core.run_activity("index", "--model", Path("m")) == {"path": "x"}

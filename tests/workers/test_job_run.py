@@ -50,13 +50,11 @@ class Ended:
     def poll(self) -> int:
         return self._status
 
-    wait = poll
-
 
 @pytest.fixture
 def ends(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Job]:
     """Run a job whose process ends with a status and what it says; the kind succeeds with its result."""
-    monkeypatch.setattr(job_run, "kill_all", lambda _process: None)
+    monkeypatch.setattr(job_run, "end", lambda process, until: process.poll())
 
     def run(
         status: int,

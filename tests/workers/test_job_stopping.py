@@ -48,24 +48,21 @@ class Running:
             self._happens()
         return self.status
 
-    def wait(self) -> int:
-        assert self.status is not None
-        return self.status
-
     def ask(self) -> None:
         self.signals.append("asked")
         self.status = self._answer
 
-    def kill(self) -> None:
+    def end(self, until: float) -> int:
         if self.status is None:
             self.signals.append("killed")
             self.status = -9
+        return self.status
 
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     """Run a job until what happens to it makes it end; the job, and what its process was told."""
-    monkeypatch.setattr(job_run, "kill_all", Running.kill)
+    monkeypatch.setattr(job_run, "end", Running.end)
     monkeypatch.setattr(job_run, "ask_to_end", Running.ask)
     monkeypatch.setattr(job_run, "shutting_down", threading.Event())
 

@@ -11,7 +11,7 @@ from django.conf import settings
 
 from realm_core.errors import EXIT_STOPPED, RealmError, Stopped
 from realm_core.runs.folder import RunFolder
-from realm_core.runs.processes import ask_to_end, start
+from realm_core.runs.processes import awaited, start
 
 
 def run_activity(name: str, *arguments: str | Path) -> dict[str, Any]:
@@ -24,13 +24,9 @@ def run_activity(name: str, *arguments: str | Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=runs) as folder:
         run = RunFolder(Path(folder))
         command = [sys.executable, "-m", "realm_core", name, *map(str, arguments), "--run", folder]
-        process = start(command, folder=settings.BASE_DIR)
-        try:
+        # Ctrl-C leaves the block; a process in its own session hears nothing of it.
+        with awaited(start(command, folder=settings.BASE_DIR)) as process:
             status = process.wait()
-        finally:
-            if process.poll() is None:  # Ctrl-C, of which a process in its own session hears nothing
-                ask_to_end(process)
-                process.wait()
         if status == EXIT_STOPPED:
             raise Stopped
         result = run.result()

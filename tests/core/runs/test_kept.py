@@ -1,10 +1,9 @@
-"""A process that is kept running: started again after ever longer pauses, and ended in its own time or by force."""
+"""A process that is kept running: started again after ever longer pauses."""
 
 from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from realm_core.runs.kept import KeptProcess
 from tests.waiting import wait_until
 
 DIES = "print('its last words'); raise SystemExit(3)"
-DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
 
 
 def keep(folder: Path, program: str, **options: Any) -> KeptProcess:
@@ -46,22 +44,11 @@ def test_after_a_steady_time_it_is_started_again_at_once(tmp_path: Path, monkeyp
     assert pauses == [0.01] * 3
 
 
-@pytest.mark.parametrize("impatient", [True, False])
-def test_one_that_does_not_end_is_killed_when_its_time_is_over(tmp_path: Path, impatient: bool) -> None:
-    process = keep(tmp_path, DEAF, grace_s=60.0 if impatient else 0.2)
-    process.start()
-    wait_until(lambda: process.last_words() == "deaf")
-    process.ask_to_end()
-    asked_at = time.monotonic()
-    process.end(asked_at, lambda: impatient)
-    assert not process.alive() and time.monotonic() - asked_at < 50
-
-
 def test_a_large_log_is_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "_LARGE_LOG_BYTES", 3)
     (tmp_path / "one.log").write_text("large")
     process = keep(tmp_path, DIES)
     process.start()
-    wait_until(lambda: not process.alive())
+    wait_until(process.look)
     assert (tmp_path / "one.log.1").read_text() == "large"
     assert (tmp_path / "one.log").read_text() == "its last words\n"

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -74,13 +74,11 @@ class Inline:
     def poll(self) -> int:
         return self._status
 
-    wait = poll
-
     @staticmethod
     def use(patch: pytest.MonkeyPatch) -> None:
         """Let stages run so, with nothing started yet."""
         patch.setattr(part, "start_in", Inline)
-        patch.setattr(part, "kill_all", lambda _process: None)
+        patch.setattr(part, "awaited", nullcontext)
         patch.setattr(ablation, "STALE", STALE)
         patch.setattr(Activity, "stop_on_signals", lambda self: None)  # the signals of this process are pytest's
         Inline.started, Inline.stop_at, Inline.kill_at = [], None, None
