@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout, lock_descriptor
+from filelock import FileLock, Timeout
 
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors
@@ -66,72 +65,35 @@ def only_one(folder: Path, activity: Activity) -> Iterator[None]:
     if os.environ.get(HELD_ENV) == os.path.realpath(path):
         yield
         return
-    lock = _wait(folder, activity)
+    lock = _locked(folder, activity)
     try:
         yield
     finally:
-        os.close(lock)
-        _tidy(path)
+        lock.release()
+        # Not before: where the folder was removed meanwhile, the file may be another process's.
+        with suppress(OSError, Timeout), FileLock(path, blocking=False, fallback_to_soft=False):
+            path.unlink()
 
 
-# filelock locks these descriptors, but they are opened here: a waiting process keeps the holder's file open and so
-# waits until the holder has ended, even if that removes the folder before.
+def _locked(folder: Path, activity: Activity) -> FileLock:
+    """The lock of a folder, which is then held."""
+    lock = FileLock(folder / LOCK, poll_interval=_LOOK_S, fallback_to_soft=False)
+    told = False
 
+    def look() -> bool:
+        nonlocal told
+        if not told:
+            activity.say(f"Waiting for another process that works in {folder}.")
+        told = True
+        activity.check()
+        return False
 
-def _wait(folder: Path, activity: Activity) -> int:
-    """A descriptor of the lock, which is then held."""
-    waited = False
-    while True:
-        lock = _opened(folder)
-        if lock is None:
-            continue
-        try:
-            while not _locked(lock, folder):
-                if not waited:
-                    activity.say(f"Waiting for another process that works in {folder}.")
-                    waited = True
-                activity.check()
-                time.sleep(_LOOK_S)
-        except BaseException:
-            os.close(lock)
-            raise
-        if _is_there(lock, folder / LOCK):
-            return lock
-        os.close(lock)  # the holder has removed it; others lock a new file
-
-
-def _opened(folder: Path) -> int | None:
-    """The lock's file; None if the folder was removed just after it was created."""
-    with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-        except FileNotFoundError:
-            if folder.is_dir():
-                raise
-            return None
-
-
-def _locked(lock: int, folder: Path) -> bool:
     try:
-        return lock_descriptor(lock, blocking=False)
+        with disk_errors(folder):
+            while not lock.is_locked:
+                folder.mkdir(parents=True, exist_ok=True)
+                with suppress(FileNotFoundError):  # the process that held it has removed the folder
+                    lock.acquire(cancel_check=look)
     except OSError as error:  # a network file system without locks
         raise RealmError(f"{folder} cannot be locked: {error.strerror}.") from error
-
-
-def _is_there(lock: int, path: Path) -> bool:
-    """Whether the open file is still the one at its path."""
-    with suppress(FileNotFoundError, NotADirectoryError):
-        return os.path.samestat(os.fstat(lock), path.stat())
-    return False
-
-
-def _tidy(path: Path) -> None:
-    """Remove a lock file that no process holds."""
-    with suppress(OSError):
-        lock = os.open(path, os.O_RDWR)
-        try:
-            if lock_descriptor(lock, blocking=False) and _is_there(lock, path):
-                path.unlink()
-        finally:
-            os.close(lock)
+    return lock
