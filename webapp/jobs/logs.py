@@ -5,6 +5,7 @@ If the run folder has been removed, the log is what the job's row keeps: its end
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from dataclasses import dataclass
 from io import BytesIO
 from typing import BinaryIO
@@ -35,18 +36,7 @@ def read_log(job: Job, offset: int, limit: int) -> Piece:
         size = file.seek(0, 2)
         start = file.seek(min(offset, size))
         chunk = file.read(limit)
-    if not (start + len(chunk) == size and not job.is_active):
-        chunk = chunk[: len(chunk) - _begun(chunk)]
-    return Piece(chunk.decode("utf-8", errors="replace"), start + len(chunk), size)
-
-
-def _begun(chunk: bytes) -> int:
-    """The number of bytes at the end of a chunk that belong to an incomplete character (UTF-8)."""
-    for back in range(1, min(3, len(chunk)) + 1):
-        byte = chunk[-back]
-        if byte >= 0xC0:  # the first byte of a character, which encodes its length
-            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return back if needed > back else 0
-        if byte < 0x80:
-            return 0
-    return 0
+    decoder = getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(chunk, final=start + len(chunk) == size and not job.is_active)
+    begun, _ = decoder.getstate()  # bytes of an incomplete character
+    return Piece(text, start + len(chunk) - len(begun), size)
