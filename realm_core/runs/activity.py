@@ -97,31 +97,10 @@ class Activity:
         rate = (done - self._first_done) / elapsed_s if elapsed_s > 0 else None
         seconds_left = (total - done) / rate if total is not None and rate else None
         if self._folder is not None:
-            write_json(
-                self._folder.progress_file,
-                {
-                    "done": done,
-                    "total": total,
-                    "unit": unit,
-                    "rate": rate,
-                    "seconds_left": seconds_left,
-                    "message": message,
-                    "time": time.time(),
-                },
-            )
-        if not self._quiet:
-            self._show(done, total, unit, rate, seconds_left, message, finished)
-
-    def _show(
-        self,
-        done: int,
-        total: int | None,
-        unit: str,
-        rate: float | None,
-        seconds_left: float | None,
-        message: str,
-        finished: bool,
-    ) -> None:
+            report = {"done": done, "total": total, "unit": unit, "rate": rate, "seconds_left": seconds_left}
+            write_json(self._folder.progress_file, {**report, "message": message, "time": time.time()})
+        if self._quiet:
+            return
         parts = [f"{done:,}" + (f" of {total:,}" if total is not None else "") + f" {unit}"]
         if rate:
             parts.append(f"{rate:,.1f} {unit}/s")
@@ -129,7 +108,9 @@ class Activity:
             parts.append(f"{duration(seconds_left)} left")
         if message:
             parts.append(message)
-        text = " · ".join(parts)
+        self._show(" · ".join(parts), finished)
+
+    def _show(self, text: str, finished: bool) -> None:
         if self._terminal:
             print(f"\r\x1b[2K{text}", end="\n" if finished else "", file=sys.stderr, flush=True)
             self._line_open = not finished

@@ -168,17 +168,14 @@ class BuilderProcess:
     def _keep(self) -> None:
         while not self._closed.is_set():
             death = self._builder.look()
-            lines = [line for line in self._new_lines() if death or line.startswith("error: ")]
+            new = [line.decode(errors="replace") for line in self._log.take() if line]
+            lines = [line for line in new if death or line.startswith("error: ")]
             if death and not lines:
                 lines = [f"its builder {death}."]
             self._report(*lines[-1:])
             self._closed.wait(_POLL_S)
         self._builder.ask_to_end()
         self._builder.end(time.monotonic())
-
-    def _new_lines(self) -> list[str]:
-        """Lines added to the log since the last call."""
-        return [line.decode(errors="replace") for line in self._log.take() if line]
 
     def _report(self, reason: str = "") -> None:
         """Log why there is no new index, but not the same reason twice in a row."""
