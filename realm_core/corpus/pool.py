@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -39,11 +39,8 @@ def prepared(raw: Iterable[RawArticle], processes: int | None, first: int) -> It
     if processes == 1:
         yield (_prepared_batch(prepare(request), position) for request, position in requests)
         return
-    workers = Workers(processes, ["realm_core.corpus.worker"], "cleans articles")
-    try:
+    with closing(Workers(processes, ["realm_core.corpus.worker"], "cleans articles")) as workers:
         yield (_prepared_batch(tables, position) for tables, position in workers.answers(requests))
-    finally:
-        workers.close()
 
 
 def _requests(raw: Iterable[RawArticle], first: int) -> Iterator[tuple[bytes, int]]:

@@ -100,20 +100,18 @@ def _run(arguments: list[str], folder: Path, name: str, limits: Limits) -> list[
     environment |= {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1", "PYTHONUTF8": "1"}  # less address space, UTF-8
     output, errors = folder / "documents.json", folder / "errors.txt"
     with disk_errors(folder), open(output, "wb") as stdout, open(errors, "wb") as stderr:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "realm_core.documents", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            env=environment,
-        )
         try:
-            status = process.wait(limits.seconds)
+            status = subprocess.run(
+                [sys.executable, "-P", "-m", "realm_core.documents", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                env=environment,
+                timeout=limits.seconds,
+                check=False,
+            ).returncode
         except subprocess.TimeoutExpired:
             raise RealmError(f"{name} takes longer than {limits.seconds:g} s to read, which is the limit.") from None
-        finally:
-            process.kill()
-            process.wait()
     if status == 0:
         return from_json(output.read_bytes())
     told = errors.read_text(encoding="utf-8", errors="replace").strip()

@@ -76,11 +76,8 @@ class Workers:
             worker.kill()
         self._threads.shutdown(wait=True)
         for worker in self._all:
-            for stream in (worker.stdin, worker.stdout):
-                assert stream is not None
-                with suppress(BrokenPipeError):  # unsent data
-                    stream.close()
-            worker.wait()
+            with suppress(BrokenPipeError), worker:  # unsent data
+                pass  # closes its pipes and waits for its end
 
     def _ask(self, request: bytes) -> Answer:
         worker: subprocess.Popen[bytes] | None = getattr(self._own, "worker", None)

@@ -9,7 +9,7 @@ import json
 import os
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -206,15 +206,12 @@ def _answers(
 
         yield in_this_process()
         return
-    workers = Workers(processes, command(str(snapshot.folder), options), "tags names", ONE_THREAD)
-    try:
+    with closing(Workers(processes, command(str(snapshot.folder), options), "tags names", ONE_THREAD)) as workers:
         messages = ((json.dumps(rows).encode(), (len(rows), number)) for rows, number in requests)
         yield (
             (to_array(spans), to_array(labels), count, number)
             for (spans, labels), (count, number) in workers.answers(messages, activity.check)
         )
-    finally:
-        workers.close()
 
 
 def _counts(output: Path, identity: dict[str, Any]) -> dict[str, Any]:
