@@ -6,6 +6,7 @@ on the process, and tests/web/test_backups.py adds documents by way of it.
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,14 @@ from webapp.artefacts.registering import record_corpus, record_index, record_mod
 from webapp.deployments.service import NotConfirmed, deploy
 from webapp.models import Deployment, IndexGeneration
 from webapp.serving.engine import holder
+
+
+def copied(folders: tuple[Path, Path, Path], to: Path) -> tuple[Path, Path, Path]:
+    """The tiny deployment in a data folder of its own, for tests that write beside it."""
+    root = folders[0].parent
+    shutil.copytree(root, to, dirs_exist_ok=True)
+    model, index, corpus = (to / one.relative_to(root) for one in folders)
+    return model, index, corpus
 
 
 @pytest.fixture(scope="session")

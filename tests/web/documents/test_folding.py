@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -20,6 +19,7 @@ from realm_core.errors import RealmError
 from tests.tiny import ARTICLES
 from tests.web.conftest import Person
 from tests.web.documents import folds
+from tests.web.documents.conftest import copied
 from webapp.artefacts.removing import remove_superseded, uses
 from webapp.asking import service as asking
 from webapp.deployments import service as deploying
@@ -49,10 +49,7 @@ QUESTIONS = [f"What is said about {title}?" for title in (*ARTICLES, "Turku")]
 @pytest.fixture
 def folders(folders: tuple[Path, Path, Path], tmp_path: Path) -> tuple[Path, Path, Path]:
     """The tiny deployment, copied to the data folder, because a fold writes beside it."""
-    root = folders[0].parent
-    shutil.copytree(root, tmp_path, dirs_exist_ok=True)
-    model, index, corpus = (tmp_path / one.relative_to(root) for one in folders)
-    return model, index, corpus
+    return copied(folders, tmp_path)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from tests.given import InMemorySource
 from tests.tiny import ARTICLES, tiny_model
 from tests.web.conftest import Person
 from tests.web.documents import folds
-from tests.web.documents.conftest import deploy_confirmed
+from tests.web.documents.conftest import copied, deploy_confirmed
 from webapp.artefacts.registering import record_corpus, record_index, record_model
 from webapp.artefacts.removing import uses
 from webapp.asking import service as asking
@@ -46,10 +45,7 @@ EVERYTHING = "What is there?"
 @pytest.fixture
 def folders(folders: tuple[Path, Path, Path], tmp_path: Path) -> tuple[Path, Path, Path]:
     """The tiny deployment, copied to the data folder, because a purge writes beside it."""
-    root = folders[0].parent
-    shutil.copytree(root, tmp_path, dirs_exist_ok=True)
-    model, index, corpus = (tmp_path / one.relative_to(root) for one in folders)
-    return model, index, corpus
+    return copied(folders, tmp_path)
 
 
 @pytest.fixture
