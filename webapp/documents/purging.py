@@ -5,7 +5,8 @@ find their blocks → files rewritten (realm_core.living.purging) → one transa
 A kept answer that read them becomes what its other passages say, as `Answer.without` computes it; one that was read
 from an index whose files are gone is found by the title and the address of the document. All indexes of a corpus share
 the folder of their edits, so the edits above each of them are rewritten, and the documents are masked in the bases of
-all. A base is not rewritten: where one holds a document, the receipt names its folders. A base that a fold
+all. A base is not rewritten: where one holds a document, the receipt names its folders, and those of corpora that were
+joined of this one or that it was joined of (they are masked before they answer, `purged.py`). A base that a fold
 made is folded again for that (`folding.py`), and removed a day after it was superseded
 (`webapp/artefacts/removing.py`). An index that is made later is masked before it answers (`purged.py`).
 """
@@ -24,7 +25,7 @@ from django.db.models import Case, QuerySet, When
 from django.utils import timezone
 
 from realm_core.errors import RealmError
-from webapp.documents import originals
+from webapp.documents import originals, origins
 from webapp.documents.reading import BASE_FORMAT
 from webapp.documents.service import EditConflict, state_row
 from webapp.documents.viewing import DocumentMissing, active, opened
@@ -261,6 +262,7 @@ def _commit(
             ids = sorted(blocks)
             told = _told(receipt)
             told["files"] += files
+            told["remaining"] += _holding_elsewhere(index, {block for one in changes for block in one.blocks_gone})
             purge = Purge.objects.create(index=index, document_ids=ids, answers=answers, by=by, **told)
             AuditEntry.record("document.purge", purge, by=by, documents=purge.document_ids, receipt=str(purge.pk))
             return purge
@@ -332,6 +334,26 @@ def _told(receipt: Receipt | None) -> dict[str, Any]:
     ]
     remaining = [portable(Path(folder)) for folder in receipt.remaining]
     return {"blocks": receipt.blocks, "files": files, "remaining": remaining}
+
+
+def _holding_elsewhere(index: IndexGeneration, block_ids: Collection[str]) -> list[str]:
+    """Folders of corpora that were joined of this one, or that it was joined of, which hold one of the blocks."""
+    held: dict[str, None] = {}
+    for other in origins.related(index):
+        if other.removed_at is not None or other.corpus.removed_at is not None:
+            continue
+        store = store_of(other)
+        try:
+            view = store.view(state_of(other, other.states.filter(is_current=True).first()))
+        except RealmError as error:
+            log.warning("The index %s cannot be read, so the receipt does not say what it holds: %s", other, error)
+            continue
+        for layer in view.layers:
+            if any(layer.row_of(block_id) is not None for block_id in block_ids):
+                base = view.layers[0] is layer
+                segment = portable(store.segments / layer.name)
+                held |= dict.fromkeys((other.corpus.path, other.path) if base else (segment,))
+    return list(held)
 
 
 def cut(block_ids: Collection[str]) -> int:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from webapp.artefacts.removing import uses
 from webapp.documents import folding
 from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, Job, Purge
-from webapp.storage.places import resolve
+from webapp.storage.places import living_dir, resolve
 
 
 class Stage(StrEnum):
@@ -64,9 +64,14 @@ def _folders(purge: Purge) -> Iterator[HeldFolder]:
         if not resolve(path).exists() or (record is not None and record.removed_at is not None):
             yield HeldFolder(path, Stage.REMOVED, record)
         elif record is None:
-            yield HeldFolder(path, Stage.USED)
+            reasons = ("edits of another corpus: deploy it and fold them",) if _is_segment(path) else ()
+            yield HeldFolder(path, Stage.USED, None, reasons)
         elif record in answering:
             yield HeldFolder(path, Stage.ANSWERS, record)
         else:
             reasons = tuple(uses(record))
             yield HeldFolder(path, Stage.USED if reasons else Stage.REMOVABLE, record, reasons)
+
+
+def _is_segment(path: str) -> bool:
+    return resolve(path).is_relative_to(living_dir())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
 from django.test import Client
+from django.utils import timezone
 
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
@@ -27,6 +29,7 @@ from webapp.deployments import service as deploying
 from webapp.documents import bringing, purging, sweeping
 from webapp.documents import service as documents
 from webapp.documents.reading import DocumentInput, Text
+from webapp.documents.remaining import Stage, folders_of
 from webapp.documents.viewing import show
 from webapp.jobs import service as jobs
 from webapp.jobs.form import JobForm
@@ -214,6 +217,29 @@ def test_what_is_purged_later_is_masked_in_whole_and_parts(answering: Deployment
     assert titles() == {*ARTICLES} - {"Nile", "Berlin"}
     deploy_confirmed(both)
     assert titles() == {*ARTICLES, "Harbour"} - {"Nile", "Berlin"} and show("bar").text == HANDBOOK["Mars"]
+
+
+def test_the_receipt_names_what_still_holds_it_in_whole_and_parts(
+    answering: Deployment, handbook: IndexGeneration, staff: Person
+) -> None:
+    documents.add([DocumentInput(Text("The mole of Turku is 90 m long."), "mole", "Mole")], by=None)
+    tiny, both = answering.index, join(answering.index, handbook)
+    purge = purging.purge(["Nile"], by=None)
+    assert purge.remaining == [tiny.corpus.path, tiny.path, both.corpus.path, both.path]
+    stages = [one.stage for one in folders_of(purge)]
+    assert stages == [Stage.ANSWERS, Stage.ANSWERS, Stage.USED, Stage.REMOVABLE]
+
+    deploy_confirmed(both)
+    purge = purging.purge(["mole"], by=None)
+    *own, segment = purge.remaining
+    assert own == [both.corpus.path, both.path] and segment.startswith("living/tiny/segments/")
+    page = staff.client.get(f"/manage/documents/purges/{purge.pk}/").content.decode()
+    assert "edits of another corpus: deploy it and fold them" in page and "by hand" not in page
+    deploy_confirmed(tiny)
+    folds.fold()
+    sweeping.sweep(by=None, now=timezone.now() + timedelta(days=2))
+    assert folders_of(purge)[-1].stage == Stage.REMOVED
+    assert purging.purge(["Mars", "Berlin"], by=None).remaining[-2:] == [both.corpus.path, both.path]
 
 
 def test_what_was_purged_of_an_index_that_is_not_masked_yet_is_left_out(
