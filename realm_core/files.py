@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -111,17 +112,26 @@ def write_json(path: Path, value: Any, *, sealed: bool = False) -> None:
     """
     if sealed:
         value = {**value, _SEAL: _checksum(json.loads(json.dumps(value)))}  # of the parsed form, whose keys are texts
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with replaced(path, by_several=True) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        json.dump(value, file, ensure_ascii=False, indent=1)
+        file.write("\n")
+
+
+@contextmanager
+def replaced(path: Path, *, by_several: bool = False) -> Iterator[Path]:
+    """A temporary file to write, which becomes `path` at the end: readers see the old file or the new one, whole.
+
+    by_several: at the same time; the last one's stays. Otherwise what a killed writer left is overwritten.
+    """
+    own = f".{os.getpid()}-{threading.get_ident()}" if by_several else ""
+    temporary = path.with_name(f".{path.name}{own}.tmp")
     try:
-        with disk_errors(path), open(temporary, "w", encoding="utf-8") as file:
-            json.dump(value, file, ensure_ascii=False, indent=1)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
+        with disk_errors(path):
+            yield temporary
+            sync(temporary)
+            os.replace(temporary, path)
+    finally:
         temporary.unlink(missing_ok=True)  # every attempt on a full disk would leave one
-        raise
 
 
 def _checksum(value: dict[str, Any]) -> str | None:

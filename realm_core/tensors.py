@@ -11,22 +11,19 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors, sync
+from realm_core.files import replaced
 
 _PIECE = 1 << 20  # values, which take some milliseconds to copy
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     """Write `tensors` to `path`, completely or not at all."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with disk_errors(path):
+    with replaced(path) as temporary:
         save_file(tensors, temporary)
         # safetensors creates files that only their owner can read; worker and web server may be two users.
         mask = os.umask(0)
         os.umask(mask)
         temporary.chmod(0o666 & ~mask)
-        sync(temporary)
-        os.replace(temporary, path)
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:

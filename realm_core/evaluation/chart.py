@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from realm_core.errors import RealmError
 from realm_core.evaluation.calibration import Bin
-from realm_core.files import disk_errors
+from realm_core.files import replaced
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -173,10 +173,5 @@ def _drawing(path: Path, inches: tuple[float, float]) -> Iterator[Figure]:
     with mpl.rc_context(svg_style(ink=_INK, labels=_INK, edges=_GREY, size=10)):
         figure = Figure(figsize=inches, facecolor="white", layout="constrained")
         yield figure
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            with disk_errors(path):
-                figure.savefig(temporary, format="svg", facecolor="white", metadata={"Date": None})
-                os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replaced(path, by_several=True) as temporary:
+            figure.savefig(temporary, format="svg", facecolor="white", metadata={"Date": None})

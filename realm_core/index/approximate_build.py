@@ -24,7 +24,7 @@ from torch import Tensor
 
 from realm_core.arrays import save_array
 from realm_core.errors import RealmError, quoted
-from realm_core.files import disk_errors, read_json, remove_folder, sha256_of_file, sync, write_json
+from realm_core.files import disk_errors, read_json, remove_folder, replaced, sha256_of_file, sync, write_json
 from realm_core.index.approximate import INDEX_FILE, LISTS_FILE, PLACES_FILE
 from realm_core.index.choice import SearchChoice, SearchKind, choose
 from realm_core.index.clustering import ROUNDS, Assigner, centroids
@@ -263,10 +263,8 @@ def _write_index(index: Any, path: Path) -> None:
     """Write a FAISS index, whole or not at all."""
     import faiss
 
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        faiss.write_index(index, str(temporary))
-    except RuntimeError as error:
-        raise RealmError(f"{path} cannot be written: {quoted(str(error))}.") from None
-    sync(temporary)
-    os.replace(temporary, path)
+    with replaced(path) as temporary:
+        try:
+            faiss.write_index(index, str(temporary))
+        except RuntimeError as error:
+            raise RealmError(f"{path} cannot be written: {quoted(str(error))}.") from None

@@ -14,7 +14,6 @@ Legend: M spans, R selected blocks, N blocks with a span.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ from numpy.typing import NDArray
 from realm_core.arrays import open_array, save_array
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, quoted
-from realm_core.files import disk_errors, read_json, sha256_of_file, sync, write_json
+from realm_core.files import read_json, replaced, sha256_of_file, sync, write_json
 from realm_core.salient.spans import Tagger
 from realm_core.text.sentences import sentence_spans
 
@@ -137,11 +136,8 @@ def write_shard(folder: Path, number: int, spans_M5: SpansM5, labels_M: LabelsM)
     """Write one shard; each file is written atomically, and a shard with one file counts as missing."""
     arrays: list[NDArray[Any]] = [spans_M5, labels_M]
     for path, array in zip(shard_files(folder, number), arrays, strict=True):
-        temporary = path.with_name(f".{path.name}.tmp")
-        with disk_errors(path):
+        with replaced(path) as temporary:
             save_array(temporary, array)
-            sync(temporary)
-            os.replace(temporary, path)
 
 
 def write_manifest(folder: Path, identity: dict[str, Any], counts: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -26,7 +25,7 @@ from typing import Any
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.evaluation import compare
-from realm_core.files import disk_errors, read_json, sha256_of_file, write_json
+from realm_core.files import read_json, replaced, sha256_of_file, write_json
 from realm_core.model.device import pick_device
 from realm_core.model.identity import read_hashes
 from realm_core.questions.answers import normalise_answer
@@ -307,7 +306,5 @@ def _markdown(results: dict[str, Any], runs: Sequence[compare.Run]) -> str:
 
 
 def _write_text(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.tmp")
-    with disk_errors(path):
+    with replaced(path) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")
-    os.replace(temporary, path)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import uuid
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
@@ -18,7 +17,7 @@ from typing import Any, Final
 from django.utils import timezone
 
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors, sha256_of_file, sync
+from realm_core.files import disk_errors, replaced, sha256_of_file
 from webapp.documents.viewing import active
 from webapp.models import Document
 from webapp.storage.holding import lock_for_removal
@@ -31,16 +30,11 @@ EDIT_TAKES: Final = timedelta(hours=1)  # at most, from the file to the row that
 
 def keep(content: bytes) -> str:
     """Write a PDF; its path in the data folder. RealmError if the disk refuses."""
-    folder = originals_dir()
-    path, partial = folder / f"{uuid.uuid4().hex}.pdf", folder / f".{uuid.uuid4().hex}.partial"
+    path = originals_dir() / f"{uuid.uuid4().hex}.pdf"
     with disk_errors(path):
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            partial.write_bytes(content)
-            sync(partial)
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with replaced(path) as temporary:
+        temporary.write_bytes(content)
     return portable(path)
 
 

@@ -15,6 +15,9 @@ from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, Job, Purg
 from webapp.storage.places import living_dir, resolve
 
 
+_SEGMENT = ("edits of another corpus: deploy it and fold them",)
+
+
 class Stage(StrEnum):
     """How far a folder that held documents is from being no more."""
 
@@ -64,8 +67,7 @@ def _folders(purge: Purge) -> Iterator[HeldFolder]:
         if not resolve(path).exists() or (record is not None and record.removed_at is not None):
             yield HeldFolder(path, Stage.REMOVED, record)
         elif record is None:
-            reasons = ("edits of another corpus: deploy it and fold them",) if _is_segment(path) else ()
-            yield HeldFolder(path, Stage.USED, None, reasons)
+            yield HeldFolder(path, Stage.USED, reasons=_SEGMENT if _is_segment(path) else ())
         elif record in answering:
             yield HeldFolder(path, Stage.ANSWERS, record)
         else:

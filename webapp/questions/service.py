@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import tempfile
-import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +21,7 @@ from django.db.models import Prefetch
 from django.utils import timezone
 
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors
+from realm_core.files import disk_errors, replaced
 from realm_core.questions.answers import normalise_answer
 from realm_core.questions.question_file import Question, read_questions
 from webapp.access.collections import access_of
@@ -210,14 +208,10 @@ def _read(content: bytes, name: str) -> list[Question]:
 
 def _write(content: bytes, path: Path) -> None:
     """Write a file, complete or not at all."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as output:
-            output.write(content)
-            output.flush()
-            os.fsync(output.fileno())
-        os.replace(temporary, path)
+    with replaced(path, by_several=True) as temporary:
+        temporary.write_bytes(content)
 
 
 def _normalised(purpose: Purpose) -> dict[str, QuestionSet]:
