@@ -10,6 +10,7 @@ import re
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from realm_core.corpus.records import Article, Block, Section, Span
 from realm_core.corpus.tasks import PACKAGES
 from realm_core.errors import RealmError
 from realm_core.files import checksum, plain_name, read_json
+from realm_core.text.spelling import Lexicon
 
 _BLOCK_ID = re.compile(r"[0-9a-f]{32}")
+_TITLES_READ = 500_000  # for the spelling of questions
 
 
 class _Batches:
@@ -155,6 +158,17 @@ class Snapshot:
             matches = pc.match_substring_regex(batch.column(3), expression, ignore_case=True)
             for row in pc.indices_nonzero(matches).to_pylist():
                 yield first + row
+
+    def titles(self, most: int) -> Iterator[str]:
+        """Titles of the articles in order; where there are more than `most`, about so many, evenly spaced."""
+        step = max(1, -(-self.articles // most))
+        for batch, first in self._articles.all():
+            yield from batch.column(1).take(pa.array(range(-first % step, batch.num_rows, step))).to_pylist()
+
+    @cached_property
+    def title_words(self) -> Lexicon:
+        """The words of its titles, by which the spelling of questions is checked."""
+        return Lexicon.of_titles(self.titles(_TITLES_READ))
 
     def titles_texts(self, start: int, stop: int) -> tuple[list[str], list[str]]:
         """Titles and texts of the blocks in rows [start, stop), limited to the last row."""

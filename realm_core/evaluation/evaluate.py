@@ -48,6 +48,7 @@ def main(task: Evaluate, activity: Activity) -> None:
     questions = _sample(_questions(task.questions), task.sample)
     parts = _load(task, activity)
     score_scale = _score_scale(task, parts, questions, activity)
+    as_typed = task.as_typed or task.retriever != "dense"
     predictor = Predictor(
         parts.retriever,
         parts.reading,
@@ -56,6 +57,7 @@ def main(task: Evaluate, activity: Activity) -> None:
         normalisation=parts.normalisation,
         score_scale=score_scale,
         why=task.why,
+        as_typed=as_typed,
     )
     header = Header(
         identity={
@@ -69,6 +71,7 @@ def main(task: Evaluate, activity: Activity) -> None:
             "questions": sha256_of_file(task.questions),
             # Files that were begun before there was a weight have none, and are gone on with.
             **({"lexical_weight": parts.lexical_weight} if parts.lexical_weight else {}),
+            **({} if as_typed else {"spelling": True}),  # likewise
             **({} if task.sample == 0 else {"sample": len(questions)}),
             **({"why": True} if task.why else {}),
         },

@@ -35,7 +35,8 @@ class Predictor:
     """Answers questions in batches, as the engine would.
 
     k: blocks to read. score_scale: factor of the retriever's scores that makes them f(x, z). why: whether predictions
-    get a cause; the corpus is searched if no block that was read holds an answer.
+    get a cause; the corpus is searched if no block that was read holds an answer. as_typed: no word is taken for a
+    misspelt one.
     """
 
     def __init__(
@@ -48,12 +49,13 @@ class Predictor:
         normalisation: Normalisation,
         score_scale: float = 1.0,
         why: bool = False,
+        as_typed: bool = True,
     ) -> None:
         if not 1 <= k <= MOST_RETRIEVED:
             raise RealmError(f"k must be from 1 to {MOST_RETRIEVED}, not {k}.")
         self._retriever, self._reading, self._snapshot = retriever, reading, snapshot
         self._k, self._normalisation, self._score_scale = k, normalisation, score_scale
-        self._why = why
+        self._why, self._as_typed = why, as_typed
         pairs = _PAIRS_AT_ONCE_GPU if reading.device.type == "cuda" else _PAIRS_AT_ONCE_CPU
         self._questions_at_once = max(1, pairs // k)
 
@@ -68,13 +70,20 @@ class Predictor:
         size = self._questions_at_once
         for start in range(0, len(questions), size):
             batch = questions[start : start + size]
-            rows, scores = self._retriever.search([question.question for question in batch], self._k)
-            yield from zip(batch, self._reading.read(self._found(batch, rows, scores, 1.0)), strict=True)
+            texts = self._texts(batch)
+            rows, scores = self._retriever.search(texts, self._k)
+            yield from zip(batch, self._reading.read(self._found(texts, rows, scores, 1.0)), strict=True)
+
+    def _texts(self, batch: Sequence[Question]) -> list[str]:
+        """What each question is taken to mean."""
+        typed = [question.question for question in batch]
+        return typed if self._as_typed else self._retriever.read_as(typed)
 
     def _batch(self, batch: Sequence[Question]) -> list[Prediction]:
         started = time.perf_counter()
-        rows, scores = self._retriever.search([question.question for question in batch], MOST_RETRIEVED)
-        found = self._found(batch, rows, scores, self._score_scale)
+        texts = self._texts(batch)
+        rows, scores = self._retriever.search(texts, MOST_RETRIEVED)
+        found = self._found(texts, rows, scores, self._score_scale)
         with torch.inference_mode():
             answers = [
                 self._reading.answer(one.question, blocks, self._normalisation)
@@ -98,21 +107,21 @@ class Predictor:
         if why.cause != NOT_READ:
             return why
         if rank is None:
-            ((rows,), _) = self._retriever.search([question.question], LOOKED_AT)
+            ((rows,), _) = self._retriever.search([answer.question], LOOKED_AT)
             rank = self._answer_rank(question, rows)
         stands = rank is not None or in_corpus(self._snapshot, question.answers, question.answer_type)
         return explain(answer, question.answers, question.answer_type, place=Place(stands, rank))
 
     def _found(
-        self, batch: Sequence[Question], rows: list[list[int]], scores: list[list[float]], scale: float
+        self, texts: Sequence[str], rows: list[list[int]], scores: list[list[float]], scale: float
     ) -> list[SearchResult]:
         return [
             SearchResult(
-                question.question,
+                text,
                 [self._snapshot.block(row) for row in own_rows[: self._k]],
                 [score * scale for score in own_scores[: self._k]],
             )
-            for question, own_rows, own_scores in zip(batch, rows, scores, strict=True)
+            for text, own_rows, own_scores in zip(texts, rows, scores, strict=True)
         ]
 
     def _answer_rank(self, question: Question, rows: Sequence[int]) -> int | None:

@@ -16,6 +16,7 @@ from realm_core.index.lexical import RANKED_AGAIN, candidates, ranked_again
 from realm_core.index.search import ExactSearch
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.text.joins import join_query
+from realm_core.text.spelling import Spelling, chosen
 from realm_core.text.wordpieces import Wordpieces
 
 
@@ -28,6 +29,10 @@ class Retriever(Protocol):
 
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
         """The rows of `search`, without scores."""
+        ...
+
+    def read_as(self, questions: Sequence[str]) -> list[str]:
+        """What each question is taken to mean."""
         ...
 
 
@@ -46,6 +51,10 @@ class SparseRetriever:
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
         """The rows of `search`, without scores."""
         return self.search(questions, k)[0]
+
+    def read_as(self, questions: Sequence[str]) -> list[str]:
+        """The questions as they were typed."""
+        return list(questions)
 
 
 class DenseRetriever:
@@ -86,6 +95,24 @@ class DenseRetriever:
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
         """The rows of `search`, without scores."""
         return self.search(questions, k)[0]
+
+    def read_as(self, questions: Sequence[str]) -> list[str]:
+        """What each question is taken to mean, as when the model answers: misspelt words are corrected."""
+        if self._snapshot is None:
+            return list(questions)
+        spelling = Spelling([self._snapshot.title_words])
+        found = []
+        for question in questions:
+            readings = spelling.readings(question)
+            if len(readings) > 1:
+                joined = join_query(self._wordpieces, [r.text for r in readings], self._model.config.query_wordpieces)
+                with torch.inference_mode():
+                    rows_R1, scores_R1 = self._search.search(embed(self._model.query, joined), 1)
+                blocks = [self._snapshot.block(row) for row in rows_R1[:, 0].tolist()]
+                nearest = list(zip(scores_R1[:, 0].tolist(), blocks, strict=True))
+                readings = [readings[chosen(readings, nearest)]]
+            found.append(readings[0].text)
+        return found
 
 
 def check_fit(model: Model, generation: Generation, snapshot: Snapshot) -> None:

@@ -23,6 +23,7 @@ from realm_core.living.state import BASE, CorpusState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
 from realm_core.model.checkpoint import Model
+from realm_core.text.spelling import Spelling
 
 _SCOPES = 8  # scopes whose masks are kept, one byte a row each; askers with the same rights share one
 
@@ -46,6 +47,7 @@ class ServedCorpus:
     search: Search
     id: str
     origin: str
+    spelling: Spelling
     index: LivingIndex | None = None
     _scoped: LRUCache[tuple[Scope, float], Search] = field(
         default_factory=lambda: LRUCache(_SCOPES), repr=False, compare=False
@@ -54,7 +56,8 @@ class ServedCorpus:
     @classmethod
     def of_snapshot(cls, snapshot: Snapshot, search: Search) -> ServedCorpus:
         """A corpus that is not edited."""
-        return cls(snapshot, search, f"{snapshot.manifest['name']}@{snapshot.snapshot_id}", snapshot.origin)
+        name = f"{snapshot.manifest['name']}@{snapshot.snapshot_id}"
+        return cls(snapshot, search, name, snapshot.origin, Spelling([snapshot.title_words]))
 
     @classmethod
     def of_index(cls, index: LivingIndex) -> ServedCorpus:
@@ -62,7 +65,9 @@ class ServedCorpus:
         view = index.corpus
         base = next(layer for layer in view.layers if layer.name == BASE).snapshot
         edits = f"+{view.state.id}" if view.state.has_edits else ""
-        return cls(view, index, f"{base.manifest['name']}@{base.snapshot_id}{edits}", base.origin, index)
+        name = f"{base.manifest['name']}@{base.snapshot_id}{edits}"
+        spelling = Spelling([layer.snapshot.title_words for layer in view.layers])
+        return cls(view, index, name, base.origin, spelling, index)
 
     def search_in(self, scope: Scope | None, temperature: float) -> Search:
         """Search in a scope; None: in everything. For one thread. temperature: of the prior.

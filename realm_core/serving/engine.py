@@ -42,10 +42,11 @@ from realm_core.serving.mask_reading import MaskedSentence, MaskReading, masked_
 from realm_core.serving.memory import release_memory
 from realm_core.serving.provenance import Answer
 from realm_core.serving.reading import BlockReading
-from realm_core.serving.retrieval import Retrieved, best_of, retrieved
+from realm_core.serving.retrieval import Retrieved, best_of, meant, retrieved
 from realm_core.serving.waiting import QueuedRequest, RequestQueue
 from realm_core.settings import MAX_K
 from realm_core.text.joins import join_query
+from realm_core.text.spelling import Reading
 from realm_core.text.wordpieces import Wordpieces
 
 log = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class _AskRequest:
     wanted: Wanted
     normalisation: Normalisation
     read: bool
+    as_typed: bool
 
 
 @dataclass(frozen=True)
@@ -169,14 +171,17 @@ class Engine:
         exclude: Sequence[str] = (),
         scope: Scope | None = None,
         normalisation: Normalisation | None = None,
+        as_typed: bool = False,
         listens: Callable[[], bool] | None = None,
     ) -> Answer:
         """The answer to a question from the k best blocks, without those with the ids `exclude`.
 
-        scope:   which documents are looked in, and the weights of their collections; None: all alike.
-        listens: whether the client is still connected, called in another thread; if not, its request is dropped.
+        scope:    which documents are looked in, and the weights of their collections; None: all alike.
+        as_typed: take no word for a misspelt one (`Spelling`).
+        listens:  whether the client is still connected, called in another thread; if not, its request is dropped.
         """
-        request = self._ask_request(question, Wanted(k, tuple(exclude), scope), normalisation, read=True)
+        wanted = Wanted(k, tuple(exclude), scope)
+        request = self._ask_request(question, wanted, normalisation, read=True, as_typed=as_typed)
         answer = self._queue.submit(request, listens=listens)
         assert isinstance(answer, Answer)
         return answer
@@ -188,10 +193,12 @@ class Engine:
         k: int = 5,
         exclude: Sequence[str] = (),
         scope: Scope | None = None,
+        as_typed: bool = False,
         listens: Callable[[], bool] | None = None,
     ) -> Retrieved:
-        """The k best blocks, without reading them. scope, listens: as for `ask`."""
-        request = self._ask_request(question, Wanted(k, tuple(exclude), scope), None, read=False)
+        """The k best blocks, without reading them. scope, as_typed, listens: as for `ask`."""
+        wanted = Wanted(k, tuple(exclude), scope)
+        request = self._ask_request(question, wanted, None, read=False, as_typed=as_typed)
         found = self._queue.submit(request, listens=listens)
         assert isinstance(found, Retrieved)
         return found
@@ -204,14 +211,15 @@ class Engine:
         among: int,
         exclude: Sequence[str] = (),
         scope: Scope | None = None,
+        as_typed: bool = False,
         listens: Callable[[], bool] | None = None,
     ) -> int | None:
         """The rank (from 1) of the best block that contains one of the answers; None if none of the first `among` does.
 
-        exclude, scope, listens: as for `ask`.
+        exclude, scope, as_typed, listens: as for `ask`.
         """
         wanted = Wanted(among, tuple(exclude), scope)
-        request = self._ask_request(question, wanted, None, read=False, max_k=among)
+        request = self._ask_request(question, wanted, None, read=False, as_typed=as_typed, max_k=among)
         found = self._queue.submit(request, listens=listens)
         assert isinstance(found, Retrieved)
         return next((block.rank for block in found.blocks if holds_answer(block.text, answers)), None)
@@ -242,7 +250,7 @@ class Engine:
             raise RealmError(f"k must be from 2 (a block besides the null block) to {MAX_K}, not {k}.")
         if not self.has_encoder:
             gap = one_gap(text)
-            answer = self.ask(as_question(gap), k=k - 1, exclude=exclude, scope=scope, listens=listens)
+            answer = self.ask(as_question(gap), k=k - 1, exclude=exclude, scope=scope, as_typed=True, listens=listens)
             return filling_of(answer, gap, truth)
         request = _FillRequest(masked_sentence(text, truth), Wanted(k - 1, tuple(exclude), scope))
         filling = self._queue.submit(request, listens=listens)
@@ -299,6 +307,7 @@ class Engine:
         normalisation: Normalisation | None,
         *,
         read: bool,
+        as_typed: bool = False,
         max_k: int = MAX_K,
     ) -> _AskRequest:
         text = _checked_text(question, "question")
@@ -308,7 +317,7 @@ class Engine:
         if normalisation not in self.config.normalisations:
             allowed = ", ".join(self.config.normalisations)
             raise RealmError(f"normalisation must be one of {allowed}, not {normalisation!r}.")
-        return _AskRequest(text, wanted, normalisation, read)
+        return _AskRequest(text, wanted, normalisation, read, as_typed)
 
     # ── The engine's own thread ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -348,23 +357,25 @@ class Engine:
         corpus = self._corpus
         questions = [request for _, request in batch]
         started = time.perf_counter()
-        joined = join_query(self._wordpieces, [q.text for q in questions], self.config.query_wordpieces)
-        queries_BD = embed(self._query, joined)
+        texts, queries_BD = self._read_as(corpus, questions)
         embedded = time.perf_counter()
         weight = self.config.lexical_weight
         wanted = [replace(q.wanted, k=candidates(q.wanted.k, weight)) for q in questions]
         found = nearest(corpus, queries_BD, wanted, self.config.prior_temperature)
-        results = [best_of(q.text, *own, q.wanted.k, weight) for q, own in zip(questions, found, strict=True)]
+        results = [
+            best_of(text, *own, q.wanted.k, weight) for text, q, own in zip(texts, questions, found, strict=True)
+        ]
         searched = time.perf_counter()
         for (queued, q), result in zip(batch, results, strict=True):
             if not q.read:
-                queued.future.set_result(retrieved(corpus, result, self.config.prior_temperature))
+                queued.future.set_result(retrieved(corpus, q.text, result, self.config.prior_temperature))
         to_read = [(queued, q, result) for (queued, q), result in zip(batch, results, strict=True) if q.read]
         with closing(self._reading.read([result for *_, result in to_read])) as read:
             # Each question is answered as soon as its blocks have been read.
             for (queued, q, result), blocks in zip(to_read, read, strict=True):
                 read_at = time.perf_counter()
-                answer = self._reading.answer(result.question, blocks, q.normalisation)
+                answer = self._reading.answer(q.text, blocks, q.normalisation)
+                read_as = "" if result.question == q.text else result.question
                 done = time.perf_counter()
                 timings_ms = {
                     "wait": (started - queued.queued_at) * 1e3,
@@ -376,9 +387,23 @@ class Engine:
                 latency_ms = (done - queued.queued_at) * 1e3
                 collections = {block.block_id: corpus.collection_of(block) for block in result.blocks}
                 evidence = tuple(replace(one, collection=collections[one.block_id]) for one in answer.evidence)
-                queued.future.set_result(
-                    replace(answer, corpus=corpus.id, evidence=evidence, latency_ms=latency_ms, timings_ms=timings_ms)
-                )
+                answer = replace(answer, evidence=evidence, corpus=corpus.id, read_as=read_as)
+                queued.future.set_result(replace(answer, latency_ms=latency_ms, timings_ms=timings_ms))
+
+    def _read_as(self, corpus: ServedCorpus, questions: Sequence[_AskRequest]) -> tuple[list[str], torch.Tensor]:
+        """Each question as it is meant, and its vector [D]: [B, D]."""
+        readings = [
+            [Reading(question.text)] if question.as_typed else corpus.spelling.readings(question.text)
+            for question in questions
+        ]
+        texts = [reading.text for own in readings for reading in own]
+        vectors_RD = embed(self._query, join_query(self._wordpieces, texts, self.config.query_wordpieces))
+        rows, first = [], 0
+        for question, own in zip(questions, readings, strict=True):
+            own_RD = vectors_RD[first : first + len(own)]
+            rows.append(first + meant(corpus, own, own_RD, question.wanted, self.config.prior_temperature))
+            first += len(own)
+        return [texts[row] for row in rows], vectors_RD[rows]
 
     def _fill(self, queued: _Queued, request: _FillRequest) -> None:
         assert self._masks is not None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from torch import Tensor
 
 from realm_core.corpus.records import Block
 from realm_core.index.lexical import ranked_again
 from realm_core.model.marginal import prior
-from realm_core.serving.corpus import ServedCorpus
+from realm_core.serving.corpus import ServedCorpus, Wanted, nearest
 from realm_core.serving.reading import SearchResult
+from realm_core.text.spelling import Reading, chosen
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,21 @@ class RetrievedBlock:
 
 @dataclass(frozen=True)
 class Retrieved:
-    """The blocks of one search, best first. corpus: the id of the state that was searched."""
+    """The blocks of one search, best first. corpus: the id of the state that was searched. read_as: as of `Answer`."""
 
     corpus: str
     blocks: list[RetrievedBlock]
+    read_as: str = ""
+
+
+def meant(
+    corpus: ServedCorpus, readings: Sequence[Reading], vectors_RD: Tensor, wanted: Wanted, temperature: float
+) -> int:
+    """Which of the readings of a question is meant; vectors_RD: theirs. temperature: of the prior."""
+    if len(readings) == 1:
+        return 0
+    found = nearest(corpus, vectors_RD, [replace(wanted, k=1)] * len(readings), temperature)
+    return chosen(readings, [(scores[0], blocks[0]) if blocks else None for blocks, scores in found])
 
 
 def best_of(
@@ -46,12 +60,12 @@ def best_of(
     return SearchResult(question, [blocks[place] for place in order[:k]], sums[:k])
 
 
-def retrieved(corpus: ServedCorpus, result: SearchResult, temperature: float) -> Retrieved:
-    """The blocks of one search with their priors. temperature: of the prior."""
+def retrieved(corpus: ServedCorpus, question: str, result: SearchResult, temperature: float) -> Retrieved:
+    """The blocks of one search for a question, as it was typed, with their priors. temperature: of the prior."""
     scores = [score / temperature for score in result.scores]
     priors = prior(scores) if scores else []
     blocks = [
         RetrievedBlock(rank, b.block_id, b.title, b.text, b.section, b.url, score, weight, corpus.collection_of(b))
         for rank, (b, score, weight) in enumerate(zip(result.blocks, scores, priors, strict=True), start=1)
     ]
-    return Retrieved(corpus.id, blocks)
+    return Retrieved(corpus.id, blocks, "" if result.question == question else result.question)

@@ -66,6 +66,10 @@ class Wordpieces:
             )
         return Wordpieces(Path(spec.origin).parent / "model" / "tokenizer.json")
 
+    def whole_words(self) -> list[str]:
+        """The entries of the vocabulary that are words by themselves."""
+        return [entry for entry in self._tokenizer.get_vocab() if entry.isalpha()]
+
     def count(self, texts: Sequence[str]) -> list[int]:
         """The number of wordpieces of each text, without special tokens."""
         counts: list[int] = []

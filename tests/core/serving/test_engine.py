@@ -51,6 +51,30 @@ def test_the_numbers_add_up(engine: Engine, question: str, normalisation: Normal
     check_sums(answer)
 
 
+MISSPELT = ["who wrote war and peice", "where is the Suez canel", "wich river runs thruogh egpyt"]
+
+
+def test_a_misspelt_question_is_answered_as_what_it_is_read_as(engine: Engine) -> None:
+    readings = []
+    for question in MISSPELT:
+        answer, found = engine.ask(question, k=3), engine.retrieve(question, k=3)
+        assert answer.question == question and found.read_as == answer.read_as != question
+        reading = answer.read_as or question
+        corrected = engine.ask(reading, k=3, as_typed=True)
+        assert_alike(answer, replace(corrected, question=question, read_as=answer.read_as))
+        blocks = engine.retrieve(reading, k=3, as_typed=True).blocks
+        assert [block.block_id for block in found.blocks] == [block.block_id for block in blocks]
+        readings.append(reading)
+    assert readings != MISSPELT
+
+
+@pytest.mark.parametrize("question", MISSPELT)
+def test_a_question_may_be_taken_as_it_was_typed(engine: Engine, question: str) -> None:
+    answer, found = engine.ask(question, as_typed=True), engine.retrieve(question, as_typed=True)
+    assert answer.read_as == found.read_as == ""
+    assert engine.rank_holding(question, [found.blocks[0].text], among=5, as_typed=True) == 1
+
+
 @settings(max_examples=25)
 @given(question=st.text(min_size=1, max_size=80), k=st.integers(1, 20), normalisation=st.sampled_from(NORMALISATIONS))
 def test_the_numbers_add_up_for_any_question(

@@ -1,0 +1,45 @@
+"""What happens in a year to come, a block tells only if it names that year."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+
+import pytest
+
+from realm_core.serving.coming import coming_years, names
+from realm_core.serving.engine import Engine
+from tests.core.engines import check_sums
+
+THIS_YEAR = datetime.datetime.now(datetime.UTC).year
+SOON = THIS_YEAR + 5
+
+
+@pytest.mark.parametrize(
+    ("question", "years"),
+    [
+        (f"Who will win the World Cup in {SOON}?", {str(SOON)}),
+        ("What will the population be on 1 March 2987, and in 3000?", {"2987", "3000"}),
+        (f"Who won in {THIS_YEAR}?", set()),
+        ("Who directed 2001: A Space Odyssey?", set()),
+        ("Which mountain is 2,917 m high?", set()),
+        ("What is 3.1415?", set()),
+        ("Who has the number 20465?", set()),
+    ],
+)
+def test_years_to_come_are_told_from_other_numbers(question: str, years: set[str]) -> None:
+    assert coming_years(question) == years
+
+
+def test_a_block_that_does_not_name_the_year_says_not_here(engine: Engine) -> None:
+    now = engine.ask("When did the Suez Canal open?", k=3, normalisation="block+null", as_typed=True)
+    then = engine.ask(f"When did the Suez Canal open? {SOON}", k=3, normalisation="block+null", as_typed=True)
+    assert now.no_answer_probability is not None and then.no_answer_probability is not None
+    assert now.no_answer_probability < 0.99 < 0.999 < then.no_answer_probability
+    assert then.answers and then.evidence[0].start is not None  # what came nearest is still shown
+    check_sums(then)
+
+
+def test_a_block_that_names_it_is_read(engine: Engine) -> None:
+    block = replace(engine.block(engine.ask("The Suez Canal?", k=1).evidence[0].block_id), text=f"It ends in {SOON:,}.")
+    assert names({str(SOON)}, block) and not names({str(SOON + 1)}, block) and names(set(), block)

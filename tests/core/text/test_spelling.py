@@ -1,0 +1,112 @@
+"""Misspelt questions are read as what is nearest; names that are typed right, and other languages, stay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from realm_core.text.spelling import MOST_READINGS, Lexicon, Reading, Spelling, chosen, folded
+
+TITLES = ["Frankenstein", "Wolfgang Amadeus Mozart", "Sagrada Família", "Tokhtamysh", "Curie family", "Zanzibar"]
+
+
+@dataclass
+class Passage:
+    text: str = ""
+    title: str = ""
+
+
+@pytest.fixture(scope="module")
+def spelling() -> Spelling:
+    return Spelling([Lexicon.of_titles(TITLES)])
+
+
+def texts(spelling: Spelling, question: str) -> list[str]:
+    return [reading.text for reading in spelling.readings(question)]
+
+
+@pytest.mark.parametrize(
+    ("question", "meant"),
+    [
+        ("author of frankinstein", "author of frankenstein"),  # of a title
+        ("longest rivr in europe", "longest river in europe"),  # a letter that is missing
+        ("who invented dinamite", "who invented dynamite"),  # another letter
+        ("capital of morroco", "capital of morocco"),  # two errors in a longer word
+        ("capital of egpyt", "capital of egypt"),  # neighbours exchanged
+        ("who wrote war and peice", "who wrote war and peace"),
+        ("penicilin discoverd by", "penicillin discovered by"),  # most of the words
+        ("biggest city new zeeland", "biggest city new zealand"),
+        ("Who wrote Frankinstein?", "Who wrote frankenstein?"),  # a name with one error
+        ("WHO INVENTED DINAMITE", "WHO INVENTED dynamite"),
+    ],
+)
+def test_a_misspelt_word_is_read_as_the_nearest(spelling: Spelling, question: str, meant: str) -> None:
+    first, *others = texts(spelling, question)
+    assert first == question and meant in others
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who wrote Frankenstein?",
+        "sagrada familia architect",  # accents are no error
+        "sagrada família architect",
+        "when was tokhtamysh khan",
+        "what is the nicest postcode",  # English, though the titles have none of it
+        "favourite colour of my neighbour",  # British
+        "What is the capital of Tarvania?",  # a name with two errors may well be another one
+        "who is Zanzabor",
+        "pi to 5 dp",  # too short to say
+        "Quelle est la capitale de la Mongolie ?",
+        "quien escribio la novela mas famosa de cervantes",
+        "flurb wizzet gronk dreckle smoof",
+        "",
+    ],
+)
+def test_what_is_no_error_stays(spelling: Spelling, question: str) -> None:
+    assert texts(spelling, question) == [question]
+
+
+def test_a_question_has_few_readings(spelling: Spelling) -> None:
+    found = texts(spelling, "wich litle compser mad the higest musik of al in austra then")
+    assert 2 < len(found) == len(set(found)) <= MOST_READINGS
+
+
+@given(st.text(max_size=80))
+def test_whatever_is_typed_comes_first(question: str) -> None:
+    first, *others = Spelling([Lexicon.of_titles(TITLES)]).readings(question)
+    assert first == Reading(question) and all(other.replaced for other in others)
+
+
+def test_words_of_titles_are_told_apart(spelling: Spelling) -> None:
+    _, reading = spelling.readings("tokhtamish khan")
+    assert (reading.text, reading.replaced, reading.borrowed) == ("tokhtamysh khan", ("tokhtamish",), ("tokhtamysh",))
+    assert all(not one.borrowed for one in spelling.readings("longest rivr"))
+
+
+def test_the_retriever_decides() -> None:
+    readings = [Reading("as typed"), Reading("a", ("tyqed",)), Reading("b", ("tyqed",))]
+    other = Passage("Something.")
+    assert chosen(readings, [(5.0, other), (6.0, other), (7.0, other)]) == 2
+    assert chosen(readings, [(7.0, other), (6.0, other), (7.0, other)]) == 0
+    assert chosen(readings, [None, (-1.0, other), None]) == 1
+    assert chosen(readings, [None, None, None]) == 0
+
+
+def test_a_word_that_the_nearest_block_has_is_not_misspelt() -> None:
+    readings = [Reading("monomer"), Reading("monster", ("monomer",))]
+    assert chosen(readings, [(5.0, Passage(text="Its Monomer is propylene.")), (6.0, Passage())]) == 0
+
+
+def test_the_word_of_a_title_is_read_only_where_it_stands() -> None:
+    """Otherwise questions would tell what documents there are that the asker may not see."""
+    readings = [Reading("falkon"), Reading("falcon", ("falkon",), ("falcon",))]
+    assert chosen(readings, [(5.0, Passage()), (6.0, Passage(text="Nothing of it."))]) == 0
+    assert chosen(readings, [(5.0, Passage()), (6.0, Passage(title="Project Falcon"))]) == 1
+
+
+def test_case_and_accents_are_folded() -> None:
+    assert folded("Família ÅNGSTRÖM") == "familia angstrom"
