@@ -144,7 +144,9 @@ def parsed(call: Call[T], response: httpx.Response) -> T:
 def question_body(question: Question) -> Json:
     collections = {"collections": list(question.collections)} if question.collections else {}
     filters = {} if question.filters is None else {"filters": question.filters.body()}
-    return {"question": question.question, **blocks_body(question.k, question.exclude), **collections, **filters}
+    as_typed = {"as_typed": True} if question.as_typed else {}
+    blocks = blocks_body(question.k, question.exclude)
+    return {"question": question.question, **blocks, **collections, **filters, **as_typed}
 
 
 def blocks_body(k: int | None, exclude: Sequence[str]) -> Json:

@@ -87,14 +87,16 @@ class Client:
         exclude: Sequence[str] = (),
         collections: Sequence[str] = (),
         filters: records.DocumentFilter | None = None,
+        as_typed: bool = False,
         idempotency_key: str | None = None,
     ) -> records.Answer:
         """Ask a question; the answer is kept. k: how many blocks to read. exclude: ids of blocks not to read.
 
         collections: names of those to look in; none: all that one may read. filters: which of their documents.
+        as_typed: take no word of it for a misspelt one.
         """
         headers = {"Idempotency-Key": idempotency_key or str(uuid4())}  # a question that is sent again is asked once
-        body = question_body(Question(question, k, tuple(exclude), tuple(collections), filters))
+        body = question_body(Question(question, k, tuple(exclude), tuple(collections), filters, as_typed))
         return self._do(Call("POST", "/ask", records.Answer, body=body, headers=headers))
 
     def ask_many(self, questions: Iterable[str | Question], *, k: int | None = None) -> Iterator[records.Result]:
@@ -133,9 +135,10 @@ class Client:
         exclude: Sequence[str] = (),
         collections: Sequence[str] = (),
         filters: records.DocumentFilter | None = None,
+        as_typed: bool = False,
     ) -> records.Retrieval:
         """Find blocks without reading them; nothing is kept. Arguments as those of `ask`."""
-        body = question_body(Question(question, k, tuple(exclude), tuple(collections), filters))
+        body = question_body(Question(question, k, tuple(exclude), tuple(collections), filters, as_typed))
         return self._do(Call("POST", "/retrieve", records.Retrieval, body=body))
 
     def fill(

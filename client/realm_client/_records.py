@@ -33,7 +33,7 @@ class DocumentFilter:
 class Question:
     """A question of a batch. k: how many blocks to read. exclude: ids of blocks that must not be read.
 
-    collections: names of those to look in; none: all that one may read.
+    collections: names of those to look in; none: all that one may read. as_typed: take no word for a misspelt one.
     """
 
     question: str
@@ -41,6 +41,7 @@ class Question:
     exclude: tuple[str, ...] = ()
     collections: tuple[str, ...] = ()
     filters: DocumentFilter | None = None
+    as_typed: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ class Answer:
 
     answer: None where the blocks hold none. serving_ms: what keeping it took, {} where that is not known.
     confidence: how often answers like the best one are right. collections, filters: where it was looked for.
+    read_as: what the question was taken to mean, if a word of it seemed misspelt; else empty.
     """
 
     id: str
@@ -129,6 +131,7 @@ class Answer:
     confidence_offset: float = 0.0
     confidence_likelihood: float = 0.0
     confidence_margin: float = 0.0
+    read_as: str = ""
 
     @property
     def text(self) -> str | None:
@@ -219,6 +222,7 @@ class Retrieval:
     model: str
     index: str
     corpus: str
+    read_as: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,6 @@ from realm_core.serving.tasks import Ask
 def main(task: Ask, activity: Activity) -> None:
     """Print the answer with its provenance as JSON."""
     engine = Engine.load(task.model, task.index, corpus_of(task.index, task.corpus))
-    answer = engine.ask(task.question, k=task.k)
+    answer = engine.ask(task.question, k=task.k, as_typed=task.as_typed)
     print(json.dumps(answer.as_dict(), ensure_ascii=False, indent=1))
     engine.close()

@@ -89,6 +89,7 @@ class FakeEngine:
     scopes: list[Scope | None] = field(default_factory=list)  # of whatever is asked
     collections: dict[str, CollectionFacts] = field(default_factory=dict)
     rank: int | None = None
+    read_as: str = ""  # what every question that may be is read as
     closed: bool = False
     model_id: str = "realm-mini"
     index_id: str = "gen-1"
@@ -101,6 +102,7 @@ class FakeEngine:
         k: int = 5,
         exclude: Sequence[str] = (),
         scope: Scope | None = None,
+        as_typed: bool = False,
         listens: Callable[[], bool] | None = None,
     ) -> Answer:
         assert not self.closed
@@ -108,7 +110,7 @@ class FakeEngine:
         self.asked.append((question, k, tuple(exclude)))
         if self.error is not None:
             raise self.error
-        return replace(Answer.from_dict(self.value), question=question)
+        return replace(Answer.from_dict(self.value), question=question, read_as="" if as_typed else self.read_as)
 
     def retrieve(
         self,
@@ -117,12 +119,13 @@ class FakeEngine:
         k: int = 5,
         exclude: Sequence[str] = (),
         scope: Scope | None = None,
+        as_typed: bool = False,
         listens: Callable[[], bool] | None = None,
     ) -> _Found:
         assert not self.closed
         self.scopes.append(scope)
         blocks = [_Retrieved(**{name: e[name] for name in _NAMES}) for e in self.value["evidence"][:k]]
-        return _Found(self.corpus_id, blocks)
+        return _Found(self.corpus_id, blocks, "" if as_typed else self.read_as)
 
     def rank_holding(
         self,
@@ -132,6 +135,7 @@ class FakeEngine:
         among: int,
         exclude: Sequence[str] = (),
         scope: Scope | None = None,
+        as_typed: bool = False,
         listens: Callable[[], bool] | None = None,
     ) -> int | None:
         assert not self.closed
@@ -167,6 +171,7 @@ _NAMES = ("rank", "block_id", "title", "text", "section", "url", "prior")
 class _Found:
     corpus: str
     blocks: list[_Retrieved]
+    read_as: str = ""
 
 
 @dataclass(frozen=True)

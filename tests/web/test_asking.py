@@ -105,7 +105,7 @@ def test_answer_and_evidence_are_kept(engine: FakeEngine, member: Person) -> Non
     assert kept.confidence == pytest.approx(share)
     calibration = {"confidence": kept.confidence, "confidence_slope": 1.0, "confidence_offset": 0.0}
     calibration |= {"confidence_likelihood": 0.0, "confidence_margin": 0.0}
-    assert kept.payload == {**stored.payload(), "question": "Who directed it?", **calibration}
+    assert kept.payload == {**stored.payload(), "question": "Who directed it?", "read_as": "", **calibration}
     assert kept.probability == pytest.approx(kept.payload["answer"]["probability"])
     evidence = EvidenceBlock.objects.filter(answer=kept)
     assert [block.block_id for block in evidence] == [e["block_id"] for e in kept.payload["evidence"]]

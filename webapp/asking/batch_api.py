@@ -34,7 +34,13 @@ from webapp.models import AskedAnswer
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.base import JSON_LINES, AskingView, LinesRenderer, Renderer, checked, problem_responses
 from webapp.rest.problems import described_in_place
-from webapp.rest.serializers import ProblemSerializer, StrictCharField, StrictIntegerField, StrictSerializer
+from webapp.rest.serializers import (
+    ProblemSerializer,
+    StrictBooleanField,
+    StrictCharField,
+    StrictIntegerField,
+    StrictSerializer,
+)
 from webapp.serving.engine import serving
 
 MOST: Final = 100
@@ -67,6 +73,9 @@ class BatchSerializer(StrictSerializer):
     collections = names_field("Names of the collections to look in, where a question does not say so itself.")
     filters = FiltersSerializer(
         default=None, allow_null=True, help_text="Which documents to look in, where a question does not say so itself."
+    )
+    as_typed = StrictBooleanField(
+        default=False, help_text="Take no word for a misspelt one, where a question does not say so itself."
     )
 
 
@@ -143,7 +152,7 @@ class BatchView(AskingView):
             self.headers = {**self.headers, **allowance.headers()}
             if not (granted := allowance.granted):
                 raise Throttled(wait=allowance.reset_s)
-        common = {name: batch[name] for name in ("k", "exclude", "collections", "filters")}
+        common = {name: batch[name] for name in ("k", "exclude", "collections", "filters", "as_typed")}
         access = access_of(request.user)
         wanted = [_checked(question, common, access) for question in questions[:granted]]
         return [*wanted, *(Throttled(wait=allowance.reset_s) for _ in questions[granted:] if allowance)]

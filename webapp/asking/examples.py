@@ -72,6 +72,7 @@ ANSWER: Final[dict[str, Any]] = {
     "corpus": "vital-en@0f1e2d3c4b5a6978",
     "latency_ms": 74.0,
     "timings_ms": {"wait": 0.0, "embed": 8.0, "search": 4.0, "read": 61.0, "marginalise": 1.0},
+    "read_as": "",
 }
 
 _EVIDENCE: Final = ANSWER["evidence"][0]
@@ -82,7 +83,7 @@ RETRIEVAL: Final[dict[str, Any]] = {
         {name: _EVIDENCE[name] for name in ("rank", "block_id", "title", "text", "section", "url")}
         | {"score": _EVIDENCE["retriever_score"], "prior": 1.0, "collection": _EVIDENCE["collection"]}
     ],
-    **{name: ANSWER[name] for name in ("model", "index", "corpus")},
+    **{name: ANSWER[name] for name in ("model", "index", "corpus", "read_as")},
 }
 
 BATCH: Final[dict[str, Any]] = {

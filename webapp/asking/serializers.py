@@ -16,7 +16,13 @@ from realm_core.settings import MAX_K
 from webapp.asking.scope import MAX_VALUE_CHARACTERS, MAX_VALUES
 from webapp.asking.service import DEFAULT_K, MAX_EXCLUDED, MAX_QUESTION_CHARACTERS
 from webapp.models import AskedAnswer, ChangeKind
-from webapp.rest.serializers import RecordSerializer, StrictCharField, StrictIntegerField, StrictSerializer
+from webapp.rest.serializers import (
+    RecordSerializer,
+    StrictBooleanField,
+    StrictCharField,
+    StrictIntegerField,
+    StrictSerializer,
+)
 
 
 @extend_schema_field({"type": "string", "format": "date"})
@@ -58,6 +64,7 @@ class QuestionSerializer(StrictSerializer):
     )
     collections = names_field("Names of the collections to look in; none: all that the asker may read.")
     filters = FiltersSerializer(default=None, allow_null=True)
+    as_typed = StrictBooleanField(default=False, help_text="Take no word of the question for a misspelt one.")
 
 
 class KeptFiltersSerializer(serializers.Serializer[Any]):
@@ -162,6 +169,11 @@ class ReadingSerializer(serializers.Serializer[Any]):
     corpus = serializers.CharField()
     latency_ms = serializers.FloatField()
     timings_ms = serializers.DictField(child=serializers.FloatField())
+    read_as = serializers.CharField(
+        required=False,  # answers that were kept before it existed have none
+        allow_blank=True,
+        help_text="What the question was taken to mean, if a word of it seemed misspelt; else empty.",
+    )
 
 
 GONE_KINDS: Final = [(kind.value, kind.value) for kind in (ChangeKind.CHANGED, ChangeKind.REMOVED, ChangeKind.PURGED)]
@@ -244,6 +256,7 @@ class RetrievalSerializer(serializers.Serializer[Any]):
     """The best blocks for a question."""
 
     question = serializers.CharField()
+    read_as = serializers.CharField(allow_blank=True, help_text="As of an answer.")
     blocks = RetrievedBlockSerializer(many=True)
     model = serializers.CharField()
     index = serializers.CharField()

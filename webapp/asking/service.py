@@ -53,6 +53,7 @@ _BLOCK_ID = re.compile(r"[0-9a-f]{32}")
 class AskRequest:
     """A checked question. collections, filters: as they were named. scope: what that comes to for its asker.
 
+    as_typed: whether no word of it may be taken for a misspelt one.
     again_of: the kept answer whose question this is; the answer is the same without one.
     """
 
@@ -62,6 +63,7 @@ class AskRequest:
     collections: tuple[str, ...] = ()
     filters: Filters = field(default_factory=Filters)
     scope: Scope | None = None
+    as_typed: bool = False
     again_of: AskedAnswer | None = field(default=None, compare=False)
 
 
@@ -74,6 +76,7 @@ class Retrieval:
     model: str
     index: str
     corpus: str
+    read_as: str
 
 
 def checked(
@@ -82,6 +85,7 @@ def checked(
     exclude: Sequence[str] = (),
     collections: Sequence[str] = (),
     filters: Mapping[str, Any] | None = None,
+    as_typed: bool = False,
     *,
     access: CollectionAccess,
 ) -> AskRequest:
@@ -109,7 +113,7 @@ def checked(
     if errors:
         raise InvalidRequest(*errors)
     scope = scope_of(access, names, kept_filters)
-    return AskRequest(cleaned, k, tuple(dict.fromkeys(exclude)), names, kept_filters, scope)
+    return AskRequest(cleaned, k, tuple(dict.fromkeys(exclude)), names, kept_filters, scope, as_typed)
 
 
 def wrong_ids(exclude: Sequence[str]) -> list[FieldError]:
@@ -130,6 +134,7 @@ def ask(
     exclude: Sequence[str] = (),
     collections: Sequence[str] = (),
     filters: Mapping[str, Any] | None = None,
+    as_typed: bool = False,
     asker: User | AnonymousUser | None,
     session_key: str = "",
     again_of: AskedAnswer | None = None,
@@ -139,12 +144,13 @@ def ask(
 
     exclude:     ids of blocks that must not be read.
     collections: names of those to look in; none: all that the asker may read. filters: as `Filters.as_dict`.
+    as_typed:    take no word of it for a misspelt one.
     asker:       who asks; an anonymous one is remembered by `session_key` alone. None: the command line.
     again_of:    the kept answer whose question this is.
     kept:        called in the transaction that keeps the answer; what it raises undoes that.
     InvalidRequest, EngineUnavailable, or RealmError from the engine.
     """
-    request = checked(question, k, exclude, collections, filters, access=access_of(asker))
+    request = checked(question, k, exclude, collections, filters, as_typed, access=access_of(asker))
     request = replace(request, again_of=again_of)
     try:
         with serving() as service:
@@ -212,16 +218,20 @@ def retrieve(
     exclude: Sequence[str] = (),
     collections: Sequence[str] = (),
     filters: Mapping[str, Any] | None = None,
+    as_typed: bool = False,
     asker: User | AnonymousUser | None,
 ) -> Retrieval:
     """The `k` best blocks for `question`, unread; nothing is kept. Arguments and errors as those of `ask`."""
-    request = checked(question, k, exclude, collections, filters, access=access_of(asker))
+    request = checked(question, k, exclude, collections, filters, as_typed, access=access_of(asker))
     with serving() as service:
         engine = service.engine
-        found = engine.retrieve(
-            request.question, k=request.k, exclude=request.exclude, scope=request.scope, listens=listens()
-        )
-        return Retrieval(request.question, found.blocks, engine.model_id, engine.index_id, found.corpus)
+        found = engine.retrieve(request.question, **_wanted(request), listens=listens())
+        made_from = (engine.model_id, engine.index_id, found.corpus)
+        return Retrieval(request.question, found.blocks, *made_from, found.read_as)
+
+
+def _wanted(request: AskRequest) -> dict[str, Any]:
+    return {"k": request.k, "exclude": request.exclude, "scope": request.scope, "as_typed": request.as_typed}
 
 
 def without(asked: AskedAnswer, block_ids: Collection[str]) -> Answer:
@@ -249,9 +259,7 @@ def _answer(service: Serving, request: AskRequest, listens: Callable[[], bool] |
         metrics.REPEATS.inc()
         found_ms = (time.perf_counter() - began) * 1e3
         return replace(repeated, latency_ms=found_ms, timings_ms={"repeat": found_ms})
-    answer = service.engine.ask(
-        request.question, k=request.k, exclude=request.exclude, scope=request.scope, listens=listens
-    )
+    answer = service.engine.ask(request.question, **_wanted(request), listens=listens)
     service.repeats.put((request, answer.corpus), answer)
     return answer
 
@@ -302,6 +310,7 @@ def _store(
         exclude=list(request.exclude),
         collections=list(request.collections),
         filters=request.filters.as_dict(),
+        as_typed=request.as_typed,
         deployment_id=deployment_id,
         again_of=request.again_of,
         latency_ms=answer.latency_ms,

@@ -68,10 +68,14 @@ def ask(request: HtmxRequest) -> HttpResponse:
 @allowed(Action.ASK)
 @require_POST
 def again(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
-    """Ask the question of a kept answer again, in the same documents, of as many blocks and without the same ones."""
+    """Ask the question of a kept answer again, in the same documents, of as many blocks and without the same ones.
+
+    With `as_typed` no word of it is taken for a misspelt one.
+    """
     earlier = readable_answer(request, answer_id)
     where = {"collections": earlier.collections, "filters": earlier.filters}
-    return _answered(request, earlier.question, earlier, where=where)
+    as_typed = earlier.as_typed or "as_typed" in request.POST
+    return _answered(request, earlier.question, earlier, where=where, as_typed=as_typed)
 
 
 def _where(form: QueryDict) -> dict[str, Any]:
@@ -87,7 +91,12 @@ def _where(form: QueryDict) -> dict[str, Any]:
 
 
 def _answered(
-    request: HtmxRequest, question: str, again_of: AskedAnswer | None = None, *, where: dict[str, Any]
+    request: HtmxRequest,
+    question: str,
+    again_of: AskedAnswer | None = None,
+    *,
+    where: dict[str, Any],
+    as_typed: bool = False,
 ) -> HttpResponse:
     """The response to a question that was asked.
 
@@ -107,6 +116,7 @@ def _answered(
             exclude=checked.exclude,
             collections=checked.collections,
             filters=checked.filters.as_dict(),
+            as_typed=as_typed,
             asker=request.user,
             session_key=asker_key(request, create=True),
             again_of=again_of,

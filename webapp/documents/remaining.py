@@ -14,7 +14,6 @@ from webapp.documents import folding
 from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, Job, Purge
 from webapp.storage.places import living_dir, resolve
 
-
 _SEGMENT = ("edits of another corpus: deploy it and fold them",)
 
 

@@ -77,7 +77,13 @@ def _place(asked: AskedAnswer, answer: Answer, right: str, scope: Scope | None) 
             engine = service.engine
             if (engine.model_id, engine.index_id, engine.corpus_id) == (answer.model, answer.index, answer.corpus):
                 rank = engine.rank_holding(
-                    asked.question, [right], among=LOOKED_AT, exclude=asked.exclude, scope=scope, listens=listens()
+                    answer.read_as or asked.question,
+                    [right],
+                    among=LOOKED_AT,
+                    exclude=asked.exclude,
+                    scope=scope,
+                    as_typed=True,
+                    listens=listens(),
                 )
                 looked_at = LOOKED_AT
             else:

@@ -152,8 +152,9 @@ def _locate_nearest(answer: str, asked: AskedAnswer, scope: Scope | None) -> str
             engine = service.engine
             if engine.corpus_id.partition("+")[0] != snapshot:
                 return "Another one is deployed now, so training will show whether the answer is in it."
+            question = f"{asked.payload.get('read_as') or asked.question} {answer}"
             rank = engine.rank_holding(
-                f"{asked.question} {answer}", [answer], among=NEAREST_BLOCKS, scope=scope, listens=listens()
+                question, [answer], among=NEAREST_BLOCKS, scope=scope, as_typed=True, listens=listens()
             )
     except EngineUnavailable:
         return "No model is ready to search it, so training will show whether the answer is in it."

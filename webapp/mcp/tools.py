@@ -69,6 +69,7 @@ def _ask(request: Request, **question: Any) -> dict[str, Any]:
         "id": str(asked.pk),
         "link": request.build_absolute_uri(reverse("answer", args=[asked.pk])),
         "question": asked.question,
+        "read_as": asked.payload.get("read_as", ""),
         "answer": asked.answer_text,
         "probability": asked.probability,
         "no_answer_probability": asked.no_answer_probability,
@@ -150,12 +151,15 @@ _QUESTION: Final = _object(
             "array", "Collections to look in; none: all that may be read.", items=_TEXT, maxItems=MAX_VALUES, default=[]
         ),
         "filters": _object(_FILTERS, *_FILTERS),
+        "as_typed": _typed("boolean", "Take no word for a misspelt one.", default=False),
     },
     "k",
     "exclude",
     "collections",
     "filters",
+    "as_typed",
 )
+_READ_AS: Final = _typed("string", "What it was taken to mean, if a word seemed misspelt; else empty.")
 _PROBABILITY: Final = "Sum over the blocks read of prior × likelihood; null where there is no answer."
 
 TOOLS: Final = {
@@ -174,6 +178,7 @@ TOOLS: Final = {
                     "id": _typed("string", "Id of the kept answer."),
                     "link": _typed("string", "The permanent page of this answer, to cite."),
                     "question": _TEXT,
+                    "read_as": _READ_AS,
                     "answer": _typed(["string", "null"], "Null: the blocks that were read hold no answer."),
                     "probability": _typed(["number", "null"], _PROBABILITY),
                     "no_answer_probability": _typed(["number", "null"], "That the blocks hold no answer."),
@@ -207,6 +212,7 @@ TOOLS: Final = {
             _object(
                 {
                     "question": _TEXT,
+                    "read_as": _READ_AS,
                     "blocks": _typed(
                         "array",
                         items=_object(

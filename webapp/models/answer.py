@@ -29,6 +29,7 @@ class AskedAnswer(models.Model):
         default=list, blank=True, help_text="Names of the collections that were to be looked in; none: all."
     )
     filters = models.JSONField(default=dict, blank=True, help_text="Which of their documents were to be looked in.")
+    as_typed = models.BooleanField(default=False, help_text="Whether no word was to be taken for a misspelt one.")
     answer_text = models.TextField(null=True, blank=True, help_text="Null: none was found.")
     probability = models.FloatField(null=True, blank=True)
     no_answer_probability = models.FloatField(null=True, blank=True)
@@ -78,9 +79,9 @@ class AskedAnswer(models.Model):
 
     @property
     def reading(self) -> dict[str, Any]:
-        """The payload; for answers stored before there was a confidence, with one added."""
+        """The payload, with what answers stored in earlier versions lack: a confidence, and what was read."""
         if "confidence" in self.payload:
-            return dict(self.payload)
+            return {"read_as": "", **self.payload}
         from realm_core.serving.provenance import Answer
 
         return Answer.from_dict(self.payload).as_dict()

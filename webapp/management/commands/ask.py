@@ -36,6 +36,7 @@ class Command(BaseCommand):
             )
         parser.add_argument("--since", default="", help="of documents from this day on, such as 2026-01-31")
         parser.add_argument("--until", default="", help="of documents up to this day")
+        parser.add_argument("--as-typed", action="store_true", help="take no word of it for a misspelt one")
         parser.add_argument("--json", action="store_true", help="print the object of the REST API")
 
     def handle(self, *_args: Any, question: str, k: int, **options: Any) -> None:
@@ -49,7 +50,8 @@ class Command(BaseCommand):
         try:
             asking.checked(question, k, filters=filters, access=access_of(None))  # before seconds are spent on loading
             holder().refresh(wait=True)
-            asked = asking.ask(question, k=k, collections=options["collection"], filters=filters, asker=None)
+            where = {"collections": options["collection"], "filters": filters}
+            asked = asking.ask(question, k=k, **where, as_typed=options["as_typed"], asker=None)
         except (InvalidRequest, EngineUnavailable, RealmError) as error:
             raise CommandError(str(error)) from None
         finally:
@@ -61,6 +63,8 @@ class Command(BaseCommand):
 
     def _print(self, asked: AskedAnswer) -> None:
         payload = asked.reading
+        if payload["read_as"]:
+            self.stdout.write(f"Read as: {payload['read_as']}")
         if payload["answer"]:
             self.stdout.write(
                 f"{payload['answer']['text']}   (confidence {payload['confidence']:.2f}, "

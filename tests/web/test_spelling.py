@@ -1,0 +1,71 @@
+"""What a misspelt question was read as is said wherever it was asked, and it can be asked exactly as it was typed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.web.conftest import FakeEngine, Person
+from webapp.asking import service as asking
+from webapp.models import AskedAnswer
+
+TYPED, MEANT = "author of frankinstein", "author of frankenstein"
+
+
+@pytest.fixture(autouse=True)
+def reads(engine: FakeEngine) -> None:
+    engine.read_as = MEANT
+
+
+def post(client: Client, path: str, **body: Any) -> dict[str, Any]:
+    response = client.post(f"/api/v1/{path}", json.dumps(body), content_type="application/json")
+    told: dict[str, Any] = response.json()
+    return told
+
+
+def test_the_page_says_so_and_asks_as_typed(client: Client) -> None:
+    page = client.post("/", {"question": TYPED}, follow=True)
+    text = page.content.decode()
+    assert f"Read as “<bdi>{MEANT}</bdi>”" in text and "Ask exactly as typed" in text
+    asked = AskedAnswer.objects.get()
+    assert (asked.question, asked.as_typed, asked.payload["read_as"]) == (TYPED, False, MEANT)
+
+    text = client.post(f"/answers/{asked.pk}/again/", {"as_typed": "1"}, follow=True).content.decode()
+    again = AskedAnswer.objects.get(again_of=asked)
+    assert (again.question, again.as_typed, again.payload["read_as"]) == (TYPED, True, "")
+    assert "Read as" not in text
+    client.post(f"/answers/{again.pk}/again/")
+    assert AskedAnswer.objects.get(again_of=again).as_typed  # it stays so
+
+
+def test_over_rest_it_is_a_field(client: Client) -> None:
+    for path in ("ask", "retrieve"):
+        told, typed = post(client, path, question=TYPED), post(client, path, question=TYPED, as_typed=True)
+        assert (told["question"], told["read_as"], typed["read_as"]) == (TYPED, MEANT, "")
+    refused = post(client, "ask", question=TYPED, as_typed="yes")
+    assert refused["errors"][0]["field"] == "as_typed"
+
+
+def test_in_a_batch_for_all_or_for_one(client: Client) -> None:
+    questions = [TYPED, {"question": TYPED, "as_typed": False}]
+    told = post(client, "ask/batch", questions=questions, as_typed=True)
+    assert [one["answer"]["read_as"] for one in told["results"]] == ["", MEANT]
+
+
+def test_an_answer_kept_before_says_nothing_of_it(client: Client, member: Person) -> None:
+    asked = asking.ask(TYPED, asker=member.user)
+    del asked.payload["read_as"]
+    asked.save()
+    assert member.client.get(f"/api/v1/answers/{asked.pk}").json()["read_as"] == ""
+    assert "Read as" not in member.client.get(f"/answers/{asked.pk}/").content.decode()
+
+
+def test_where_the_right_answer_is_is_looked_for_by_what_was_read(engine: FakeEngine, staff: Person) -> None:
+    asked = asking.ask(TYPED, asker=staff.user)
+    for name in ("model_id", "index_id", "corpus_id"):
+        setattr(engine, name, asked.payload[name.removesuffix("_id")])
+    staff.client.post(f"/answers/{asked.pk}/why/", {"right_answer": "Mary Shelley"})
+    assert [question for question, *_ in engine.looked_for] == [MEANT]
