@@ -29,14 +29,14 @@ def post(client: Client, path: str, **body: Any) -> dict[str, Any]:
 def test_the_page_says_so_and_asks_as_typed(client: Client) -> None:
     page = client.post("/", {"question": TYPED}, follow=True)
     text = page.content.decode()
-    assert f"Read as “<bdi>{MEANT}</bdi>”" in text and "Ask exactly as typed" in text
+    assert f"Question read as “<bdi>{MEANT}</bdi>”" in text and "ask exactly as typed" in text
     asked = AskedAnswer.objects.get()
     assert (asked.question, asked.as_typed, asked.payload["read_as"]) == (TYPED, False, MEANT)
 
     text = client.post(f"/answers/{asked.pk}/again/", {"as_typed": "1"}, follow=True).content.decode()
     again = AskedAnswer.objects.get(again_of=asked)
     assert (again.question, again.as_typed, again.payload["read_as"]) == (TYPED, True, "")
-    assert "Read as" not in text
+    assert "read as" not in text
     client.post(f"/answers/{again.pk}/again/")
     assert AskedAnswer.objects.get(again_of=again).as_typed  # it stays so
 
@@ -60,7 +60,7 @@ def test_an_answer_kept_before_says_nothing_of_it(client: Client, member: Person
     del asked.payload["read_as"]
     asked.save()
     assert member.client.get(f"/api/v1/answers/{asked.pk}").json()["read_as"] == ""
-    assert "Read as" not in member.client.get(f"/answers/{asked.pk}/").content.decode()
+    assert "read as" not in member.client.get(f"/answers/{asked.pk}/").content.decode()
 
 
 def test_where_the_right_answer_is_is_looked_for_by_what_was_read(engine: FakeEngine, staff: Person) -> None:
