@@ -16,7 +16,7 @@ from realm_core.index.lexical import RANKED_AGAIN, candidates, ranked_again
 from realm_core.index.search import ExactSearch
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.text.joins import join_query
-from realm_core.text.spelling import Spelling, chosen
+from realm_core.text.spelling import NEAR_TYPED, Spelling, chosen
 from realm_core.text.wordpieces import Wordpieces
 
 
@@ -107,10 +107,10 @@ class DenseRetriever:
             if len(readings) > 1:
                 joined = join_query(self._wordpieces, [r.text for r in readings], self._model.config.query_wordpieces)
                 with torch.inference_mode():
-                    rows_R1, scores_R1 = self._search.search(embed(self._model.query, joined), 1)
-                blocks = [self._snapshot.block(row) for row in rows_R1[:, 0].tolist()]
-                nearest = list(zip(scores_R1[:, 0].tolist(), blocks, strict=True))
-                readings = [readings[chosen(readings, nearest)]]
+                    rows_RK, scores_RK = self._search.search(embed(self._model.query, joined), NEAR_TYPED)
+                blocks = [self._snapshot.block(row) for row in rows_RK[:, 0].tolist()]
+                nearest = list(zip(scores_RK[:, 0].tolist(), blocks, strict=True))
+                readings = [readings[chosen(readings, nearest, map(self._snapshot.block, rows_RK[0].tolist()))]]
             found.append(readings[0].text)
         return found
 

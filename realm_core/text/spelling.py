@@ -22,10 +22,12 @@ from realm_core.text.wordpieces import Wordpieces
 
 MOST_READINGS: Final = 16  # of a question, itself included; each is one short sequence for the query embedder
 _WORD: Final = re.compile(r"[^\W\d_]+")
+NEAR_TYPED: Final = 20
+_NEARER: Final = 1.0  # by how much a reading's nearest block must be nearer, in units of the inner product
 _SHORTEST, _LONGEST = 4, 32  # characters of a word that is looked up; shorter ones have too many neighbours
 _TWO_ERRORS_FROM: Final = 7  # characters; shorter words may have one error
 _NEAREST: Final = 3  # known words that a word is read as, the most frequent of those with the fewest errors
-_KNOWN: Final = 100  # occurrences of an English word from which on it needs no other reading
+_KNOWN: Final = 1  # occurrences of an English word from which on it needs no other reading
 _COMMON: Final = 300  # from which on another word is read as it; each whole word of the vocabulary has so many more
 _TITLE_WORTH: Final = 30  # occurrences that one title counts as
 
@@ -146,10 +148,10 @@ class Spelling:
         if not _SHORTEST <= len(word) <= _LONGEST or self._known(word):
             return []
         errors = 2 if len(word) >= _TWO_ERRORS_FROM and not is_name else 1
-        # Two errors, the first letter among them, make another word rather than a misspelt one.
+        # Two errors, the first letter among them, make another word rather than a misspelt one; a name stays a name.
         near = [
             one
-            for lexicon in (english(), *self._titles)
+            for lexicon in (*self._titles, *(() if is_name else (english(),)))
             for one in lexicon.near(word, errors)
             if one[2][0] == word[0] or (one[0] == 1 and not is_name)
         ]
@@ -162,22 +164,25 @@ class Spelling:
         return word[0][0].isupper() and word.start() > 0 and not question.isupper()
 
 
-def chosen(readings: Sequence[Reading], nearest: Sequence[tuple[float, TitledText] | None]) -> int:
+def chosen(
+    readings: Sequence[Reading], nearest: Sequence[tuple[float, TitledText] | None], near_typed: Iterable[TitledText]
+) -> int:
     """Which reading is meant. nearest: the nearest block of each and its score; None: there is none.
 
-    A word is not misspelt if the nearest block of the question as it was typed has it. One that only titles have is
-    read into a question if the reading's block has it, too: titles of documents that are not searched for this asker
-    say nothing.
+    near_typed: the `NEAR_TYPED` nearest blocks of the question as it was typed. A word that one of them has is not
+    misspelt. A word that only titles have is read into a question if the reading's block has it, too: titles of
+    documents that are not searched for this asker say nothing.
     """
-    best, highest = 0, -math.inf
-    typed = _words_of(nearest[0])
+    right = set().union(*map(_words_of, near_typed))
+    as_typed = nearest[0]
+    best, highest = 0, -math.inf if as_typed is None else as_typed[0] + _NEARER
     for place, (reading, found) in enumerate(zip(readings, nearest, strict=True)):
-        if found is None or found[0] <= highest or not typed.isdisjoint(reading.replaced):
+        if place == 0 or found is None or found[0] <= highest or not right.isdisjoint(reading.replaced):
             continue
-        if not reading.borrowed or set(reading.borrowed) <= _words_of(found):
+        if not reading.borrowed or set(reading.borrowed) <= _words_of(found[1]):
             best, highest = place, found[0]
     return best
 
 
-def _words_of(found: tuple[float, TitledText] | None) -> set[str]:
-    return set() if found is None else set(_WORD.findall(folded(f"{found[1].title} {found[1].text}")))
+def _words_of(block: TitledText) -> set[str]:
+    return set(_WORD.findall(folded(f"{block.title} {block.text}")))
