@@ -93,7 +93,7 @@ class Client:
         """Ask a question; the answer is kept. k: how many blocks to read. exclude: ids of blocks not to read.
 
         collections: names of those to look in; none: all that one may read. filters: which of their documents.
-        as_typed: take no word of it for a misspelt one.
+        as_typed: do not correct its spelling.
         """
         headers = {"Idempotency-Key": idempotency_key or str(uuid4())}  # a question that is sent again is asked once
         body = question_body(Question(question, k, tuple(exclude), tuple(collections), filters, as_typed))

@@ -33,7 +33,7 @@ class DocumentFilter:
 class Question:
     """A question of a batch. k: how many blocks to read. exclude: ids of blocks that must not be read.
 
-    collections: names of those to look in; none: all that one may read. as_typed: take no word for a misspelt one.
+    collections: names of those to look in; none: all that one may read. as_typed: do not correct the spelling.
     """
 
     question: str
@@ -104,7 +104,7 @@ class Answer:
 
     answer: None where the blocks hold none. serving_ms: what keeping it took, {} where that is not known.
     confidence: how often answers like the best one are right. collections, filters: where it was looked for.
-    read_as: what the question was taken to mean, if a word of it seemed misspelt; else empty.
+    read_as: the question with its spelling corrected; empty: nothing was corrected.
     """
 
     id: str

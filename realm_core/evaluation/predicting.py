@@ -35,8 +35,8 @@ class Predictor:
     """Answers questions in batches, as the engine would.
 
     k: blocks to read. score_scale: factor of the retriever's scores that makes them f(x, z). why: whether predictions
-    get a cause; the corpus is searched if no block that was read holds an answer. as_typed: no word is taken for a
-    misspelt one.
+    get a cause; the corpus is searched if no block that was read holds an answer. as_typed: spelling is not
+    corrected.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class Evaluate(Task):
         OWN, "how span scores become probabilities"
     )
     score_scale: Positive = setting(BM25_SCALE, "factor that makes BM25's scores prior logits")
-    as_typed: bool = setting(False, "take no word of a question for a misspelt one")
+    as_typed: bool = setting(False, "do not correct the spelling of questions")
     sample: Count = setting(0, "number of questions to ask, the same ones every time; 0: all")
     fit_score_scale: Path | None = runtime(None, help="fit the score scale on these other questions")
     bm25_cache: Path | None = runtime(None, help="folder to cache BM25's index in")

@@ -177,7 +177,7 @@ class Engine:
         """The answer to a question from the k best blocks, without those with the ids `exclude`.
 
         scope:    which documents are looked in, and the weights of their collections; None: all alike.
-        as_typed: take no word for a misspelt one (`Spelling`).
+        as_typed: do not correct the spelling (`Spelling`).
         listens:  whether the client is still connected, called in another thread; if not, its request is dropped.
         """
         wanted = Wanted(k, tuple(exclude), scope)

@@ -97,7 +97,7 @@ class Answer:
     corpus: str
     latency_ms: float
     timings_ms: dict[str, float]
-    read_as: str = ""  # what the question was taken to mean, if a word seemed misspelt (`text/spelling.py`)
+    read_as: str = ""  # the question with its spelling corrected (`text/spelling.py`); empty: nothing was
     # The model's calibration, see `confidence`; the defaults are for answers stored before it existed.
     confidence_slope: float = 1.0
     confidence_offset: float = 0.0

@@ -22,7 +22,7 @@ from realm_core.model.marginal import log_reading, prior
 from realm_core.model.pairs import ReadingPair, collate
 from realm_core.model.reader import Reader, by_block
 from realm_core.questions.answers import normalise_answer
-from realm_core.serving.coming import UNTOLD, coming_years, names
+from realm_core.serving.future_years import PENALTY, future_years, names_all
 from realm_core.serving.provenance import Answer, AnswerCandidate, Evidence, conclude
 from realm_core.serving.wording import displayed
 from realm_core.text.wordpieces import Encoded, Wordpieces
@@ -104,13 +104,13 @@ class BlockReading:
                 while any(place not in logits for place in places):
                     logits.update(zip(*next(finished), strict=True))
                 widest = max((logits[place].shape[1] for place in places), default=0)
-                coming = coming_years(result.question)
+                years = future_years(result.question)
                 yield [
                     ReadBlock(
                         block,
                         bodies[place],
                         score / self._config.prior_temperature,
-                        _widened(logits.pop(place), widest) - (0.0 if names(coming, block) else UNTOLD),
+                        _widened(logits.pop(place), widest) - (0.0 if names_all(years, block) else PENALTY),
                     )
                     for block, score, place in zip(result.blocks, result.scores, places, strict=True)
                 ]

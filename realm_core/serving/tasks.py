@@ -21,7 +21,7 @@ class Ask(Task):
     index: Path = runtime(help="generation folder")
     corpus: Path | None = runtime(None, help=_CORPUS)
     k: int = runtime(5, help="blocks to read")
-    as_typed: bool = runtime(False, help="take no word of it for a misspelt one")
+    as_typed: bool = runtime(False, help="do not correct its spelling")
 
 
 class Fill(Task):

@@ -1,8 +1,8 @@
 """Misspelt questions: readings in which each unknown word is one of the known words nearest to it.
 
 Known are English words with how often they occur (pyspellchecker's list, counted in film subtitles), the whole words
-of the models' vocabulary, and the words of a corpus's titles. Which reading is meant, the retriever decides (`chosen`):
-the one whose nearest block is nearest, and the question as it was typed if no other has a nearer one.
+of the models' vocabulary, and the words of a corpus's titles. The retriever decides which reading is meant (`chosen`):
+the one whose nearest block scores highest, or the question as it was typed unless another scores higher by a margin.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from realm_core.text.language import foreign_language
 from realm_core.text.wordpieces import Wordpieces
 
 MOST_READINGS: Final = 16  # of a question, itself included; each is one short sequence for the query embedder
+NEAR_TYPED: Final = 20  # blocks nearest to the question as it was typed, whose words count as right
+_MARGIN: Final = 1.0  # of the nearest block's score, by which a reading must be better than the question as typed
 _WORD: Final = re.compile(r"[^\W\d_]+")
-NEAR_TYPED: Final = 20
-_NEARER: Final = 1.0  # by how much a reading's nearest block must be nearer, in units of the inner product
 _SHORTEST, _LONGEST = 4, 32  # characters of a word that is looked up; shorter ones have too many neighbours
 _TWO_ERRORS_FROM: Final = 7  # characters; shorter words may have one error
 _NEAREST: Final = 3  # known words that a word is read as, the most frequent of those with the fewest errors
-_KNOWN: Final = 1  # occurrences of an English word from which on it needs no other reading
-_COMMON: Final = 300  # from which on another word is read as it; each whole word of the vocabulary has so many more
+_COMMON: Final = 300  # occurrences of an English word from which on another word may be read as it
 _TITLE_WORTH: Final = 30  # occurrences that one title counts as
 
 
@@ -101,10 +100,9 @@ def english() -> Lexicon:
 
     counts: Counter[str] = Counter()
     for word, count in SpellChecker(language="en").word_frequency.dictionary.items():
-        if count >= _KNOWN:
-            counts[folded(word)] += count
+        counts[folded(word)] += count
     for word in Wordpieces.default().whole_words():
-        counts[word] += _COMMON
+        counts[word] += _COMMON  # it is a frequent word of books and of Wikipedia
     return Lexicon(counts, [word for word, count in counts.items() if count >= _COMMON and len(word) > 2])
 
 
@@ -118,13 +116,16 @@ class Spelling:
         """The question as it was typed, then what else may be meant, `MOST_READINGS` at most.
 
         A question in another language than the models', or most of whose words are unknown, has no other reading. A
-        word with a capital in a sentence is a name that was typed with care: one error behind its first letter at most.
+        word with a capital in a sentence is a name: it is read only as a title's word, with at most one other letter,
+        which is not the first.
         """
         as_typed = Reading(question)
         words = list(_WORD.finditer(question))
-        changed = {word: near for word in words if (near := self._near(word[0], self._is_name(question, word)))}
-        unknown = sum(not self._known(folded(word[0])) for word in words)
-        if not changed or 2 * unknown > len(words) + 2 or foreign_language(question) is not None:
+        unknown = [word for word in words if not self._known(folded(word[0]))]
+        if not unknown or 2 * len(unknown) > len(words) + 2 or foreign_language(question) is not None:
+            return [as_typed]
+        changed = {word: near for word in unknown if (near := self._near(word[0], self._is_name(question, word)))}
+        if not changed:
             return [as_typed]
         found = {question: as_typed}
         replaced = tuple(folded(word[0]) for word in changed)
@@ -143,9 +144,9 @@ class Spelling:
         return any(one.count(word) or (word.endswith("s") and one.count(word[:-1])) for one in lexicons)
 
     def _near(self, typed: str, is_name: bool) -> list[str]:
-        """The known words that an unknown one is read as, the most likely first; none for a known one."""
+        """The known words that an unknown one is read as, the most likely first."""
         word = folded(typed)
-        if not _SHORTEST <= len(word) <= _LONGEST or self._known(word):
+        if not _SHORTEST <= len(word) <= _LONGEST:
             return []
         errors = 2 if len(word) >= _TWO_ERRORS_FROM and not is_name else 1
         # Two errors, the first letter among them, make another word rather than a misspelt one; a name stays a name.
@@ -170,12 +171,12 @@ def chosen(
     """Which reading is meant. nearest: the nearest block of each and its score; None: there is none.
 
     near_typed: the `NEAR_TYPED` nearest blocks of the question as it was typed. A word that one of them has is not
-    misspelt. A word that only titles have is read into a question if the reading's block has it, too: titles of
-    documents that are not searched for this asker say nothing.
+    misspelt. A word that only titles have is accepted if the reading's block has it, too. So no word is shown of
+    documents that are not searched for this asker.
     """
     right = set().union(*map(_words_of, near_typed))
     as_typed = nearest[0]
-    best, highest = 0, -math.inf if as_typed is None else as_typed[0] + _NEARER
+    best, highest = 0, -math.inf if as_typed is None else as_typed[0] + _MARGIN
     for place, (reading, found) in enumerate(zip(readings, nearest, strict=True)):
         if place == 0 or found is None or found[0] <= highest or not right.isdisjoint(reading.replaced):
             continue

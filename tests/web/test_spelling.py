@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.test import Client
 
+from realm_client._calls import question_body
+from realm_client._records import Question
 from tests.web.conftest import FakeEngine, Person
 from webapp.asking import service as asking
+from webapp.feedback import service as feedback
 from webapp.models import AskedAnswer
 
 TYPED, MEANT = "author of frankinstein", "author of frankenstein"
@@ -69,3 +74,32 @@ def test_where_the_right_answer_is_is_looked_for_by_what_was_read(engine: FakeEn
         setattr(engine, name, asked.payload[name.removesuffix("_id")])
     staff.client.post(f"/answers/{asked.pk}/why/", {"right_answer": "Mary Shelley"})
     assert [question for question, *_ in engine.looked_for] == [MEANT]
+
+
+def test_over_mcp(client: Client) -> None:
+    for name in ("ask", "retrieve"):
+        for as_typed, read_as in ((False, MEANT), (True, "")):
+            params = {"name": name, "arguments": {"question": TYPED, "as_typed": as_typed}}
+            sent = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+            told = client.post("/mcp", sent, content_type="application/json").json()["result"]
+            assert told["structuredContent"]["read_as"] == read_as
+
+
+@pytest.mark.django_db(transaction=True)  # the engine loads in a thread
+def test_on_the_command_line() -> None:
+    for arguments, says in (((), True), (("--as-typed",), False)):
+        out = io.StringIO()
+        call_command("ask", TYPED, *arguments, stdout=out)
+        assert (f"Read as: {MEANT}" in out.getvalue()) is says
+
+
+def test_the_python_client_sends_it() -> None:
+    assert question_body(Question(TYPED)) == {"question": TYPED}
+    assert question_body(Question(TYPED, as_typed=True)) == {"question": TYPED, "as_typed": True}
+
+
+def test_whether_a_correction_can_be_learnt_is_looked_for_by_what_was_read(engine: FakeEngine, staff: Person) -> None:
+    asked = asking.ask(TYPED, asker=staff.user)
+    engine.corpus_id = asked.payload["corpus"]
+    feedback._locate_nearest("Mary Shelley", asked, None)
+    assert [question for question, *_ in engine.looked_for] == [f"{MEANT} Mary Shelley"]

@@ -75,7 +75,7 @@ class BatchSerializer(StrictSerializer):
         default=None, allow_null=True, help_text="Which documents to look in, where a question does not say so itself."
     )
     as_typed = StrictBooleanField(
-        default=False, help_text="Take no word for a misspelt one, where a question does not say so itself."
+        default=False, help_text="Do not correct spelling, where a question does not say so itself."
     )
 
 

@@ -64,7 +64,7 @@ class QuestionSerializer(StrictSerializer):
     )
     collections = names_field("Names of the collections to look in; none: all that the asker may read.")
     filters = FiltersSerializer(default=None, allow_null=True)
-    as_typed = StrictBooleanField(default=False, help_text="Take no word of the question for a misspelt one.")
+    as_typed = StrictBooleanField(default=False, help_text="Do not correct the spelling of the question.")
 
 
 class KeptFiltersSerializer(serializers.Serializer[Any]):
@@ -172,7 +172,7 @@ class ReadingSerializer(serializers.Serializer[Any]):
     read_as = serializers.CharField(
         required=False,  # answers that were kept before it existed have none
         allow_blank=True,
-        help_text="What the question was taken to mean, if a word of it seemed misspelt; else empty.",
+        help_text="The question with its spelling corrected; empty: nothing was corrected.",
     )
 
 

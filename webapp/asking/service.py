@@ -53,7 +53,7 @@ _BLOCK_ID = re.compile(r"[0-9a-f]{32}")
 class AskRequest:
     """A checked question. collections, filters: as they were named. scope: what that comes to for its asker.
 
-    as_typed: whether no word of it may be taken for a misspelt one.
+    as_typed: whether its spelling must not be corrected.
     again_of: the kept answer whose question this is; the answer is the same without one.
     """
 
@@ -144,7 +144,7 @@ def ask(
 
     exclude:     ids of blocks that must not be read.
     collections: names of those to look in; none: all that the asker may read. filters: as `Filters.as_dict`.
-    as_typed:    take no word of it for a misspelt one.
+    as_typed:    do not correct its spelling.
     asker:       who asks; an anonymous one is remembered by `session_key` alone. None: the command line.
     again_of:    the kept answer whose question this is.
     kept:        called in the transaction that keeps the answer; what it raises undoes that.

@@ -70,7 +70,7 @@ def ask(request: HtmxRequest) -> HttpResponse:
 def again(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
     """Ask the question of a kept answer again, in the same documents, of as many blocks and without the same ones.
 
-    With `as_typed` no word of it is taken for a misspelt one.
+    With `as_typed` its spelling is not corrected.
     """
     earlier = readable_answer(request, answer_id)
     where = {"collections": earlier.collections, "filters": earlier.filters}

@@ -231,6 +231,12 @@ def _commit(
 ) -> Purge:
     """Everything that the purge changes in the database, or Overtaken. standings: that of the deployed index first."""
     index = standings[0].index
+    # What another document has word for word stays with that one.
+    gone = {
+        document_id: sorted(one for one in own if all(view.row_of(one) is None for view in after))
+        for document_id, own in blocks.items()
+    }
+    elsewhere = _holding_elsewhere(index, {block_id for own in gone.values() for block_id in own})
     try:
         with transaction.atomic():
             states = {
@@ -242,9 +248,7 @@ def _commit(
                 _rows(index, [*blocks]).exclude(original="").values_list("original", flat=True)
             )
             changes = []
-            for document_id, own in blocks.items():
-                # What another document has word for word stays with that one.
-                gone = sorted(one for one in own if all(view.row_of(one) is None for view in after))
+            for document_id in blocks:
                 for document in _emptied(standings, document_id):
                     was, now = states.get(document.index_id) or _unchanged(document)
                     changes.append(
@@ -253,7 +257,9 @@ def _commit(
                             document=document,
                             before=was,
                             after=now,
-                            blocks_gone=gone if document.index_id == index.pk else [],  # each once in the ledger
+                            blocks_gone=gone[document_id]
+                            if document.index_id == index.pk
+                            else [],  # each once in the ledger
                             by=by,
                         )
                     )
@@ -262,7 +268,7 @@ def _commit(
             ids = sorted(blocks)
             told = _told(receipt)
             told["files"] += files
-            told["remaining"] += _holding_elsewhere(index, {block for one in changes for block in one.blocks_gone})
+            told["remaining"] += elsewhere
             purge = Purge.objects.create(index=index, document_ids=ids, answers=answers, by=by, **told)
             AuditEntry.record("document.purge", purge, by=by, documents=purge.document_ids, receipt=str(purge.pk))
             return purge

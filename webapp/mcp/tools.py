@@ -151,7 +151,7 @@ _QUESTION: Final = _object(
             "array", "Collections to look in; none: all that may be read.", items=_TEXT, maxItems=MAX_VALUES, default=[]
         ),
         "filters": _object(_FILTERS, *_FILTERS),
-        "as_typed": _typed("boolean", "Take no word for a misspelt one.", default=False),
+        "as_typed": _typed("boolean", "Do not correct the spelling.", default=False),
     },
     "k",
     "exclude",
@@ -159,7 +159,7 @@ _QUESTION: Final = _object(
     "filters",
     "as_typed",
 )
-_READ_AS: Final = _typed("string", "What it was taken to mean, if a word seemed misspelt; else empty.")
+_READ_AS: Final = _typed("string", "The question with its spelling corrected; empty: nothing was corrected.")
 _PROBABILITY: Final = "Sum over the blocks read of prior × likelihood; null where there is no answer."
 
 TOOLS: Final = {

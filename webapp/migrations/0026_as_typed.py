@@ -12,6 +12,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="askedanswer",
             name="as_typed",
-            field=models.BooleanField(default=False, help_text="Whether no word was to be taken for a misspelt one."),
+            field=models.BooleanField(default=False, help_text="Whether its spelling was not to be corrected."),
         ),
     ]

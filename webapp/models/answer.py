@@ -29,7 +29,7 @@ class AskedAnswer(models.Model):
         default=list, blank=True, help_text="Names of the collections that were to be looked in; none: all."
     )
     filters = models.JSONField(default=dict, blank=True, help_text="Which of their documents were to be looked in.")
-    as_typed = models.BooleanField(default=False, help_text="Whether no word was to be taken for a misspelt one.")
+    as_typed = models.BooleanField(default=False, help_text="Whether its spelling was not to be corrected.")
     answer_text = models.TextField(null=True, blank=True, help_text="Null: none was found.")
     probability = models.FloatField(null=True, blank=True)
     no_answer_probability = models.FloatField(null=True, blank=True)

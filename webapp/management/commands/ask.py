@@ -36,7 +36,7 @@ class Command(BaseCommand):
             )
         parser.add_argument("--since", default="", help="of documents from this day on, such as 2026-01-31")
         parser.add_argument("--until", default="", help="of documents up to this day")
-        parser.add_argument("--as-typed", action="store_true", help="take no word of it for a misspelt one")
+        parser.add_argument("--as-typed", action="store_true", help="do not correct its spelling")
         parser.add_argument("--json", action="store_true", help="print the object of the REST API")
 
     def handle(self, *_args: Any, question: str, k: int, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""What happens in a year to come, a block tells only if it names that year."""
+"""A question about a future year is answered only from blocks that name the year."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from realm_core.serving.coming import coming_years, names
 from realm_core.serving.engine import Engine
+from realm_core.serving.future_years import future_years, names_all
 from tests.core.engines import check_sums
 
 THIS_YEAR = datetime.datetime.now(datetime.UTC).year
@@ -27,8 +27,8 @@ SOON = THIS_YEAR + 5
         ("Who has the number 20465?", set()),
     ],
 )
-def test_years_to_come_are_told_from_other_numbers(question: str, years: set[str]) -> None:
-    assert coming_years(question) == years
+def test_future_years_are_told_from_other_numbers(question: str, years: set[str]) -> None:
+    assert future_years(question) == years
 
 
 def test_a_block_that_does_not_name_the_year_says_not_here(engine: Engine) -> None:
@@ -42,4 +42,4 @@ def test_a_block_that_does_not_name_the_year_says_not_here(engine: Engine) -> No
 
 def test_a_block_that_names_it_is_read(engine: Engine) -> None:
     block = replace(engine.block(engine.ask("The Suez Canal?", k=1).evidence[0].block_id), text=f"It ends in {SOON:,}.")
-    assert names({str(SOON)}, block) and not names({str(SOON + 1)}, block) and names(set(), block)
+    assert names_all({str(SOON)}, block) and not names_all({str(SOON + 1)}, block) and names_all(set(), block)
