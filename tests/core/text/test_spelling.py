@@ -59,7 +59,7 @@ def test_a_misspelt_word_is_read_as_the_nearest(spelling: Spelling, question: st
         "favourite colour of my neighbour",  # British
         "What is the capital of Tarvania?",  # a name with two errors may well be another one
         "who is Zanzabor",
-        "Who stabbed Monica Selez?",  # a name stays a name
+        "Who stabbed Monica Seles?",  # a name is not read as an English word (sees, sales)
         "pi to 5 dp",  # too short to say
         "Quelle est la capitale de la Mongolie ?",
         "quien escribio la novela mas famosa de cervantes",

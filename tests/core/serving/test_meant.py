@@ -1,0 +1,31 @@
+"""The reading of a question is chosen by the blocks that a search finds for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from realm_core.serving import retrieval
+from realm_core.serving.corpus import Wanted
+from realm_core.serving.engine import Engine
+from realm_core.text.spelling import Reading
+
+
+@pytest.mark.parametrize("typed", ["Amazon", "Amazn"])
+def test_a_word_of_any_near_block_is_right(engine: Engine, monkeypatch: pytest.MonkeyPatch, typed: str) -> None:
+    """The second nearest block of the question as it was typed has the word."""
+    blocks = engine.retrieve("Which river is in Brazil?", k=12, as_typed=True).blocks
+    [amazon] = [engine.block(one.block_id) for one in blocks if one.title == "Amazon River"]
+    other = next(engine.block(one.block_id) for one in blocks if "Amazon" not in one.title + one.text)
+
+    def nearest(_corpus: Any, _vectors: Any, wanted: Sequence[Wanted], _temperature: float) -> list[Any]:
+        found = [([other, amazon], [1.0, 0.5]), ([other], [9.0])]
+        return [(own[: one.k], scores[: one.k]) for (own, scores), one in zip(found, wanted, strict=True)]
+
+    monkeypatch.setattr(retrieval, "nearest", nearest)
+    readings = [Reading(typed), Reading("corrected", (typed.lower(),))]
+    place = retrieval.meant(engine._corpus, readings, torch.zeros(2, 4), Wanted(5), 1.0)
+    assert place == (0 if typed == "Amazon" else 1)
