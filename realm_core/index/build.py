@@ -1,8 +1,8 @@
 """Builds an index: `python -m realm_core index`, in shards of contiguous rows, each independent and idempotent.
 
-The build works in `.GENERATION.partial/` beside the final folder. Shards are written atomically, so an interrupted
-build resumes after its last finished shard. A generation's default name is made of the hashes of block embedder and
-snapshot, so that building the same pair twice gives one generation.
+The build works in `.GENERATION.partial/` beside the final folder. Shards are written atomically, as are the pieces of
+an unfinished one, so an interrupted build resumes after its last piece. A generation's default name is made of the
+hashes of block embedder and snapshot, so that building the same pair twice gives one generation.
 
 `--shard` builds a single shard; other processes, on other machines that share the folder or an object store
 (`object_store.py`), may build other shards at the same time. They hold the generation's lock shared; the build that
@@ -38,7 +38,7 @@ from realm_core.model.joining import Joiner
 from realm_core.object_store import forget, get_file, get_folder, is_published, is_shared, publish, put_file, put_folder
 from realm_core.runs.activity import Activity
 from realm_core.runs.locks import exclusive, shared
-from realm_core.tensors import save_tensors
+from realm_core.tensors import load_tensors, save_tensors
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
 
@@ -46,6 +46,7 @@ IDENTITY = "identity.json"  # in a partial folder: model, snapshot and shards
 SHIPPED = "vectors"  # folder of a generation that may come with a model: vectors of one snapshot
 _CHUNK_ROWS = 512  # tokenised and sorted by length together; also the interval of progress and stop requests
 _CHUNK_ROWS_GPU = 8192  # about a second on a GPU
+_PIECE_ROWS = 8192  # kept together; some minutes of a processor
 _Lock = Callable[[Path, str], AbstractContextManager[None]]
 
 
@@ -356,17 +357,31 @@ class _ShardEmbedder:
         dimension = self._work.model.config.dimension
         first = rows.start if len(counted) == len(rows) else 0
         if not _finished(path, len(rows), dimension) and not self._got(path, len(rows), activity):
-            vectors_RD = torch.empty(len(rows), dimension, dtype=torch.float16)
-            step = _CHUNK_ROWS_GPU if self._device.type == "cuda" else _CHUNK_ROWS
-            for low in range(rows.start, rows.stop, step):
-                activity.check()
-                high = min(low + step, rows.stop)
-                vectors_RD[low - rows.start : high - rows.start] = self._embed(low, high).half()
-                activity.progress(high - first, len(counted), "blocks")
-            save_tensors(path, {"vectors": vectors_RD})
+            pieces = []
+            for start in range(rows.start, rows.stop, _PIECE_ROWS):
+                piece = range(start, min(start + _PIECE_ROWS, rows.stop))
+                kept = path.with_name(f".{path.stem}-{start}.safetensors")
+                if not _finished(kept, len(piece), dimension):
+                    save_tensors(kept, {"vectors": self._embedded(piece, activity, len(counted), first)})
+                activity.progress(piece.stop - first, len(counted), "blocks")
+                pieces.append(kept)
+            save_tensors(path, {"vectors": torch.cat([load_tensors(kept)["vectors"] for kept in pieces])})
+        for kept in path.parent.glob(f".{path.stem}-*"):
+            kept.unlink()
         put_file(path, self._work.identity())
         activity.progress(rows.stop - first, len(counted), "blocks")
         return {"file": path.name, "start": rows.start, "stop": rows.stop, "sha256": sha256_of_file(path)}
+
+    def _embedded(self, piece: range, activity: Activity, total: int, first: int) -> torch.Tensor:
+        """The vectors float16 [R, D] of some rows. total, first: of the progress that is told meanwhile."""
+        vectors_RD = torch.empty(len(piece), self._work.model.config.dimension, dtype=torch.float16)
+        step = _CHUNK_ROWS_GPU if self._device.type == "cuda" else _CHUNK_ROWS
+        for low in range(piece.start, piece.stop, step):
+            activity.check()
+            high = min(low + step, piece.stop)
+            vectors_RD[low - piece.start : high - piece.start] = self._embed(low, high).half()
+            activity.progress(high - first, total, "blocks")
+        return vectors_RD
 
     def _got(self, path: Path, rows: int, activity: Activity) -> bool:
         """Whether another machine has built the shard, and it is here now."""

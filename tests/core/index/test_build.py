@@ -202,6 +202,34 @@ def test_interrupted_builds_resume_to_the_same_bytes(deployment: Deployment, tmp
     assert (one / "vectors-00003.safetensors").stat().st_mtime_ns == after_kill["vectors-00003.safetensors"]
 
 
+def test_what_a_shard_has_so_far_is_kept(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build_module, "_PIECE_ROWS", 3)
+    monkeypatch.setattr(build_module, "_CHUNK_ROWS", 2)
+    whole = Generation.open(rebuild(deployment, tmp_path / "whole")).vectors_ND
+    starts: list[int] = []
+    embed_rows = build_module._ShardEmbedder._embed
+
+    def dies_in_the_third_piece(self: Any, low: int, high: int) -> torch.Tensor:
+        starts.append(low)
+        if starts == [0, 2, 3, 5, 6]:
+            raise RuntimeError("killed")
+        return embed_rows(self, low, high)
+
+    monkeypatch.setattr(build_module._ShardEmbedder, "_embed", dies_in_the_third_piece)
+    with pytest.raises(RuntimeError, match="killed"):
+        rebuild(deployment, tmp_path / "killed")
+    [partial] = (tmp_path / "killed").glob(".*.partial")
+    assert len(list(partial.glob(".vectors-00000-*"))) == 2
+    (partial / ".vectors-00000-3.safetensors").write_bytes(b"")  # as a power cut may leave it
+    starts.clear()
+    resumed = rebuild(deployment, tmp_path / "killed")
+    assert starts == [3, 5, 6, 8, 9, 11], "the first piece is not embedded again"
+    assert torch.equal(Generation.open(resumed).vectors_ND, whole)
+    assert sorted(path.name for path in resumed.iterdir()) == ["manifest.json", "vectors-00000.safetensors"]
+
+
 def test_a_partial_build_of_another_model_is_discarded(deployment: Deployment, tmp_path: Path) -> None:
     partial = tmp_path / ".mine.partial"
     partial.mkdir()
