@@ -2,6 +2,7 @@
 
 python -m benchmarks.any_size --rows 13000000 --folder DIR    killed, the same command goes on
 python -m benchmarks.any_size --search http://host:19530      in Milvus, which is filled first
+python -m benchmarks.any_size --allowed 0.1                   among a tenth of the blocks, as with a filter
 
 Each block's vector is taken as often as is needed, each time with noise of the covariance that the blocks have among
 themselves. It is so strong that two copies of a block are as far from each other as a block and its nearest neighbour
@@ -41,7 +42,7 @@ from realm_core.index.embedding import embed
 from realm_core.index.generation import Generation, read_shard
 from realm_core.index.search import ExactSearch, stable_top
 from realm_core.index.to_milvus import open_vectors
-from realm_core.living.search import WholeBase, open_base
+from realm_core.living.search import Allowed, open_base
 from realm_core.model.checkpoint import load_model
 from realm_core.runs.activity import Activity
 from realm_core.tensors import save_tensors
@@ -61,10 +62,14 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Corpus:
-    """Vectors of so many blocks in a folder, and questions about them."""
+    """Vectors of so many blocks in a folder, and questions about them.
+
+    allowed: the share of the blocks that may be found, which are drawn at random.
+    """
 
     folder: Path
     rows: int
+    allowed: float = 1.0
 
     def write(self) -> list[dict[str, Any]]:
         """Write what is missing of questions and shards; the shards' manifest entries."""
@@ -92,7 +97,8 @@ class Corpus:
 
     def nearest(self, shards: list[dict[str, Any]]) -> torch.Tensor:
         """Rows [Q, K] that exact search finds; kept, once they were computed."""
-        kept = self.folder / f"exact-{self.rows}.npy"
+        mask_N = self.mask()
+        kept = self.folder / f"exact-{self.rows}-{self.allowed:g}.npy"
         if not kept.exists():
             queries_QD = self.questions()
             best = torch.empty(len(queries_QD), 0)
@@ -101,20 +107,28 @@ class Corpus:
                 vectors_RD = read_shard(
                     self.folder / shard["file"], shard["stop"] - shard["start"], queries_QD.shape[1]
                 )
-                own_rows, own = ExactSearch(vectors_RD).search(queries_QD, K)
+                rows_M = mask_N[shard["start"] : shard["stop"]].nonzero().flatten()
+                own_rows, own = ExactSearch(vectors_RD[rows_M]).search(queries_QD, K)
                 best, order = stable_top(torch.cat([best, own], dim=1), K)
-                rows = torch.cat([rows, own_rows + shard["start"]], dim=1).gather(1, order)
+                rows = torch.cat([rows, rows_M[own_rows] + shard["start"]], dim=1).gather(1, order)
             save_array(kept, rows.numpy())
         return torch.from_numpy(np.array(open_array(kept, np.int64, (None, K))))
+
+    def mask(self) -> torch.Tensor:
+        """bool [N]: which rows may be found."""
+        return torch.rand(self.rows, generator=torch.Generator().manual_seed(self.rows)) < self.allowed
 
     @property
     def _questions(self) -> Path:
         return self.folder / "questions.npy"
 
 
-def measure(rows: int, folder: Path, threads: int, wanted: str = "ivf") -> dict[str, Any]:
-    """Build what is missing and measure; the figures. wanted: "ivf", "exact", or the address of a server of Milvus."""
-    corpus = Corpus(folder, rows)
+def measure(rows: int, folder: Path, threads: int, wanted: str = "ivf", allowed: float = 1.0) -> dict[str, Any]:
+    """Build what is missing and measure; the figures.
+
+    wanted: "ivf", "exact", or the address of a server of Milvus. allowed: the share of the blocks that may be found.
+    """
+    corpus = Corpus(folder, rows, allowed)
     _say(f"{rows:,} vectors")
     shards = corpus.write()
     _say("exact search")
@@ -133,13 +147,14 @@ def measure(rows: int, folder: Path, threads: int, wanted: str = "ivf") -> dict[
         activity = Activity()
         _timed(spent, lambda: open_vectors(folder, search, lambda d, total: activity.progress(d, total, "vectors")))
     own = [sys.executable, "-m", "benchmarks.any_size", "--rows", str(rows), "--folder", str(folder)]
-    own += ["--search", wanted]
+    own += ["--search", wanted, "--allowed", str(allowed)]
     _say("searches, in a process of their own")
     ended = subprocess.run([*own, "--threads", str(threads), "--measure"], check=True, stdout=subprocess.PIPE)
     return {
         "rows": rows,
         "dimension": dimension,
         "k": K,
+        "allowed": allowed,
         "noise": _NOISE,
         "search": f"Milvus at {wanted}" if isinstance(search, MilvusServer) else choice.reason,
         "lists": choice.lists,
@@ -153,20 +168,20 @@ def measure(rows: int, folder: Path, threads: int, wanted: str = "ivf") -> dict[
     }
 
 
-def searches(rows: int, folder: Path, threads: int, wanted: str) -> dict[str, Any]:
+def searches(corpus: Corpus, threads: int, wanted: str) -> dict[str, Any]:
     """Recall, times and memory of this process, which does nothing else."""
     import psutil
 
     torch.set_num_threads(threads)
-    search = WholeBase(open_base(folder, _CPU, _search(wanted)))
-    corpus = Corpus(folder, rows)
+    search = open_base(corpus.folder, _CPU, _search(wanted))
+    allowed = Allowed(corpus.mask(), search.device)
     queries_QD, exact_QK = corpus.questions(), corpus.nearest([])
     for query_D in queries_QD[-_WARM_UP:]:
-        search.search(query_D.unsqueeze(0), K)
+        search.search(query_D.unsqueeze(0), K, allowed)
     times_ms, processor_ms, found = [], [], []
     for query_D in queries_QD:
         began, began_processor = time.perf_counter(), time.process_time()
-        found.append(search.search(query_D.unsqueeze(0), K)[0])
+        found.append(search.search(query_D.unsqueeze(0), K, allowed)[0])
         processor_ms.append((time.process_time() - began_processor) * 1e3)
         times_ms.append((time.perf_counter() - began) * 1e3)
     hits = [len(set(a) & set(b)) / K for a, b in zip(torch.cat(found).tolist(), exact_QK.tolist(), strict=True)]
@@ -214,17 +229,21 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, help="where vectors and index are kept (default: removed at the end)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--search", default="ivf", help="ivf, exact, or the address of a server of Milvus")
+    parser.add_argument("--allowed", type=float, default=1.0, help="share of the blocks that may be found")
     parser.add_argument("--output", type=Path, default=RESULT)
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
+    if not 0 < arguments.allowed <= 1:
+        parser.error("--allowed must be above 0, and 1 at most")
     torch.set_num_threads(arguments.threads)
     if arguments.measure:
-        print(json.dumps(searches(arguments.rows, arguments.folder, arguments.threads, arguments.search)))
+        corpus = Corpus(arguments.folder, arguments.rows, arguments.allowed)
+        print(json.dumps(searches(corpus, arguments.threads, arguments.search)))
         return 0
     try:
         with tempfile.TemporaryDirectory() as temporary:
             folder = arguments.folder or Path(temporary)
-            figures = measure(arguments.rows, folder, arguments.threads, arguments.search)
+            figures = measure(arguments.rows, folder, arguments.threads, arguments.search, arguments.allowed)
     except RealmError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -18,3 +18,9 @@ def test_it_measures_and_goes_on(tmp_path: Path) -> None:
     again = any_size.measure(3_000, tmp_path, 1)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
     assert (again["recall"], again["build_s"]) == (figures["recall"], figures["build_s"])
+
+
+@pytest.mark.nightly
+def test_it_measures_among_some_of_the_blocks(tmp_path: Path) -> None:
+    figures = any_size.measure(3_000, tmp_path, 1, allowed=0.1)
+    assert figures["recall"] >= 0.98 and figures["allowed"] == 0.1
