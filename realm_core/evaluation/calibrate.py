@@ -3,8 +3,8 @@
     questions with and without answers → blocks read once (`readings.py`)
     → temperatures, bias, threshold, confidence (`calibration_rule.py`) → config.json
 
-The weights do not change, and the question files must not have been trained on. With the index of another corpus and
-questions for it, a second calibration is fitted there, which holds for every corpus but the first: where answers are
+The weights do not change, and the question files must not have been trained on. With indexes of other corpora and
+questions for them, a second calibration is fitted there, which holds for every corpus but the first: where answers are
 missing more often, the same scores mean less. Of these questions the share is maximised whose best candidate is right.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from realm_core.corpus.store import Snapshot
@@ -49,18 +49,25 @@ def main(task: Calibrate, activity: Activity) -> None:
     raw = dataclasses.replace(model.config.calibrated(Calibration()), normalisation="block+null")
     for part in (model.query, model.reader):
         part.for_inference(place)
-    total = sum(map(len, (*files.values(), without))) + (sum(map(len, (*others.values(), without))) if others else 0)
+    of_others = sum(map(len, (*others.values(), without))) * len(task.other_index)
+    total = sum(map(len, (*files.values(), without))) + of_others
     counter = itertools.count(1)
     kept = activity.run or task.output.with_name(f".{task.output.name}.run")
 
-    def fit_on(files: dict[str, list[Question]], readings: KeptReadings, *, withheld_counts: bool) -> Fit:
-        def read(questions: Sequence[Question]) -> Iterator[ReadQuestion]:
+    def fit_on(files: dict[str, list[Question]], corpora: dict[str, KeptReadings], *, withheld_counts: bool) -> Fit:
+        def read(readings: KeptReadings, questions: Sequence[Question]) -> list[ReadQuestion]:
+            made = []
             for question, blocks in readings.of(questions):
-                yield ReadQuestion(question, blocks)
+                made.append(ReadQuestion(question, blocks))
                 activity.progress(next(counter), total, "questions")
+            return made
 
-        groups = {name: list(read(group)) for name, group in files.items()}
-        fit = fitted(groups, list(read(without)), task.allowed, withheld_counts=withheld_counts)
+        groups: dict[str, list[ReadQuestion]] = {}
+        none: list[ReadQuestion] = []
+        for corpus, readings in corpora.items():
+            groups |= {f"{name}{corpus}": read(readings, group) for name, group in files.items()}
+            none += read(readings, without)
+        fit = fitted(groups, none, task.allowed, withheld_counts=withheld_counts)
         activity.say("\n".join(f"{name:24} {value}" for name, value in dataclasses.asdict(fit).items()))
         return fit
 
@@ -74,9 +81,12 @@ def main(task: Calibrate, activity: Activity) -> None:
         return snapshot, KeptReadings(predictor, snapshot, kept / "readings", reader, activity)
 
     snapshot, here = readings(task.index, task.corpus)
-    there = None if task.other_index is None else readings(task.other_index, task.other_corpus)[1]
-    own = fit_on(files, here, withheld_counts=True)
-    elsewhere = None if there is None else fit_on(others, there, withheld_counts=False)
+    snapshots: Sequence[Path | None] = task.other_corpus or [None] * len(task.other_index)
+    there = {
+        f" in {index}": readings(index, corpus)[1] for index, corpus in zip(task.other_index, snapshots, strict=True)
+    }
+    own = fit_on(files, {"": here}, withheld_counts=True)
+    elsewhere = fit_on(others, there, withheld_counts=False) if there else None
     config = raw.calibrated(own.calibration)
     if elsewhere is not None:
         config = raw.calibrated(own.calibration, snapshot.origin, elsewhere.calibration)

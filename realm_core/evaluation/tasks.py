@@ -78,11 +78,11 @@ class Calibrate(Task):
     corpus: Path | None = runtime(None, help="snapshot folder (default: found by the index's snapshot id)")
     questions: tuple[Path, ...] = runtime(help="question files (JSON lines)")
     unanswerable: tuple[Path, ...] = runtime(help="question files whose questions have no answers (`[]`)")
-    other_index: Path | None = runtime(
-        None, help="generation folder of another corpus; what is fitted there holds for every corpus but the first"
+    other_index: tuple[Path, ...] = runtime(
+        (), help="generation folders of other corpora; what is fitted there holds for every corpus but the first"
     )
-    other_corpus: Path | None = runtime(None, help="its snapshot folder (default: found by the snapshot id)")
-    other_questions: tuple[Path, ...] = runtime((), help="question files that are asked of the other corpus")
+    other_corpus: tuple[Path, ...] = runtime((), help="their snapshot folders (default: found by the snapshot ids)")
+    other_questions: tuple[Path, ...] = runtime((), help="question files that are asked of each of these corpora")
     output: Path = runtime(help="model folder to make")
     k: int = runtime(5, help="blocks to read", ge=1, le=MAX_K)
     lexical_weight: float | None = runtime(None, help=LEXICAL, ge=0)
@@ -90,9 +90,11 @@ class Calibrate(Task):
     device: str = runtime("auto", help=DEVICE)
 
     def check_together(self) -> None:
-        """The other corpus has an index and questions, or neither."""
-        if (self.other_index is None) != (not self.other_questions):
+        """Other corpora have indexes and questions, or neither."""
+        if bool(self.other_index) != bool(self.other_questions):
             raise SettingError("other_questions", "and an index of the other corpus need each other.")
+        if self.other_corpus and len(self.other_corpus) != len(self.other_index):
+            raise SettingError("other_corpus", "must name a snapshot for each index of --other-index, or none.")
 
 
 class Compare(Task):

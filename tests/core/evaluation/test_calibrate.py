@@ -252,7 +252,10 @@ def test_the_command_writes_the_configuration_and_nothing_else(parts: tuple[Path
         activity_of("calibrate", [*both, "--other-index", index])
     elsewhere = tmp_path / "elsewhere.jsonl"
     elsewhere.write_text(json.dumps({"question": "Who wrote it?", "answers": ["nobody at all"]}) + "\n")
-    activity_of("calibrate", [*both, "--other-index", index, "--other-corpus", corpus, "--other-questions", elsewhere])
+    others = ["--other-index", index, index, "--other-questions", elsewhere, "--other-corpus"]
+    with pytest.raises(RealmError, match="--other-corpus must name a snapshot for each index of --other-index"):
+        activity_of("calibrate", [*both, *others, corpus])
+    activity_of("calibrate", [*both, *others, corpus, corpus])
     fitted_both = load_model(tmp_path / "both")
     assert fitted_both.about is not None and fitted_both.about["calibrated_on"] == ["asked", "elsewhere"]
     assert fitted_both.config.calibrated_for == Snapshot.open(corpus).origin == "tiny tiny"
