@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
+from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.index.embedding import embed
@@ -16,7 +18,7 @@ from realm_core.index.lexical import RANKED_AGAIN, candidates, ranked_again
 from realm_core.index.search import ExactSearch
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.text.joins import join_query
-from realm_core.text.spelling import NEAR_TYPED, Spelling, chosen
+from realm_core.text.spelling import Spelling, meant
 from realm_core.text.wordpieces import Wordpieces
 
 
@@ -104,15 +106,19 @@ class DenseRetriever:
         found = []
         for question in questions:
             readings = spelling.readings(question)
-            if len(readings) > 1:
-                joined = join_query(self._wordpieces, [r.text for r in readings], self._model.config.query_wordpieces)
-                with torch.inference_mode():
-                    rows_RK, scores_RK = self._search.search(embed(self._model.query, joined), NEAR_TYPED)
-                blocks = [self._snapshot.block(row) for row in rows_RK[:, 0].tolist()]
-                nearest = list(zip(scores_RK[:, 0].tolist(), blocks, strict=True))
-                readings = [readings[chosen(readings, nearest, map(self._snapshot.block, rows_RK[0].tolist()))]]
-            found.append(readings[0].text)
+            found.append(readings[meant(readings, partial(self._nearest, [one.text for one in readings]))].text)
         return found
+
+    def _nearest(self, texts: Sequence[str], ks: Sequence[int]) -> list[tuple[list[Block], list[float]]]:
+        """So many blocks of each text, the nearest first, with f(x, z)."""
+        assert self._snapshot is not None
+        joined = join_query(self._wordpieces, texts, self._model.config.query_wordpieces)
+        with torch.inference_mode():
+            rows_RK, scores_RK = self._search.search(embed(self._model.query, joined), max(ks))
+        return [
+            ([self._snapshot.block(row) for row in rows[:k]], scores[:k])
+            for rows, scores, k in zip(rows_RK.tolist(), scores_RK.tolist(), ks, strict=True)
+        ]
 
 
 def check_fit(model: Model, generation: Generation, snapshot: Snapshot) -> None:

@@ -42,7 +42,7 @@ from realm_core.serving.mask_reading import MaskedSentence, MaskReading, masked_
 from realm_core.serving.memory import release_memory
 from realm_core.serving.provenance import Answer
 from realm_core.serving.reading import BlockReading
-from realm_core.serving.retrieval import Retrieved, best_of, meant, retrieved
+from realm_core.serving.retrieval import Retrieved, best_of, meant_in, retrieved
 from realm_core.serving.waiting import QueuedRequest, RequestQueue
 from realm_core.settings import MAX_K
 from realm_core.text.joins import join_query
@@ -401,7 +401,7 @@ class Engine:
         rows, first = [], 0
         for question, own in zip(questions, readings, strict=True):
             own_RD = vectors_RD[first : first + len(own)]
-            rows.append(first + meant(corpus, own, own_RD, question.wanted, self.config.prior_temperature))
+            rows.append(first + meant_in(corpus, own, own_RD, question.wanted, self.config.prior_temperature))
             first += len(own)
         return [texts[row] for row in rows], vectors_RD[rows]
 

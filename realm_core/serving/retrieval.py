@@ -12,7 +12,7 @@ from realm_core.index.lexical import ranked_again
 from realm_core.model.marginal import prior
 from realm_core.serving.corpus import ServedCorpus, Wanted, nearest
 from realm_core.serving.reading import SearchResult
-from realm_core.text.spelling import NEAR_TYPED, Reading, chosen
+from realm_core.text.spelling import Reading, meant
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,11 @@ class Retrieved:
     read_as: str = ""
 
 
-def meant(
+def meant_in(
     corpus: ServedCorpus, readings: Sequence[Reading], vectors_RD: Tensor, wanted: Wanted, temperature: float
 ) -> int:
     """Which of the readings of a question is meant; vectors_RD: theirs. temperature: of the prior."""
-    if len(readings) == 1:
-        return 0
-    ks = (NEAR_TYPED, *(1 for _ in readings[1:]))
-    found = nearest(corpus, vectors_RD, [replace(wanted, k=k) for k in ks], temperature)
-    first = [(scores[0], blocks[0]) if blocks else None for blocks, scores in found]
-    return chosen(readings, first, found[0][0])
+    return meant(readings, lambda ks: nearest(corpus, vectors_RD, [replace(wanted, k=k) for k in ks], temperature))
 
 
 def best_of(

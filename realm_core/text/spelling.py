@@ -1,7 +1,7 @@
 """Misspelt questions: readings in which each unknown word is one of the known words nearest to it.
 
 Known are English words with how often they occur (pyspellchecker's list, counted in film subtitles), the whole words
-of the models' vocabulary, and the words of a corpus's titles. The retriever decides which reading is meant (`chosen`):
+of the models' vocabulary, and the words of a corpus's titles. The retriever decides which reading is meant (`meant`):
 the one whose nearest block scores highest, or the question as it was typed unless another scores higher by a margin.
 """
 
@@ -12,7 +12,7 @@ import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Protocol
@@ -58,6 +58,10 @@ class TitledText(Protocol):
 
     @property
     def text(self) -> str: ...
+
+
+# How many blocks are wanted of each reading → those nearest to it, with their scores, the nearest first.
+Nearest = Callable[[Sequence[int]], Sequence[tuple[Sequence[TitledText], Sequence[float]]]]
 
 
 class Lexicon:
@@ -163,6 +167,15 @@ class Spelling:
     def _is_name(question: str, word: re.Match[str]) -> bool:
         """Whether a word begins with a capital where a sentence would not."""
         return word[0][0].isupper() and word.start() > 0 and not question.isupper()
+
+
+def meant(readings: Sequence[Reading], nearest: Nearest) -> int:
+    """Which reading is meant, by the blocks nearest to each."""
+    if len(readings) == 1:
+        return 0
+    found = nearest([NEAR_TYPED, *(1 for _ in readings[1:])])
+    first = [(scores[0], blocks[0]) if blocks else None for blocks, scores in found]
+    return chosen(readings, first, found[0][0])
 
 
 def chosen(

@@ -27,5 +27,5 @@ def test_a_word_of_any_near_block_is_right(engine: Engine, monkeypatch: pytest.M
 
     monkeypatch.setattr(retrieval, "nearest", nearest)
     readings = [Reading(typed), Reading("corrected", (typed.lower(),))]
-    place = retrieval.meant(engine._corpus, readings, torch.zeros(2, 4), Wanted(5), 1.0)
+    place = retrieval.meant_in(engine._corpus, readings, torch.zeros(2, 4), Wanted(5), 1.0)
     assert place == (0 if typed == "Amazon" else 1)
