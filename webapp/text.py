@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 
-# Characters that change the reading direction, and invisible ones: spaces and joiners of zero width, by which two
-# questions that look the same would differ.
-_INVISIBLE = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200b\u2060\ufeff")
-# U+200D belongs to emoji, and in some scripts follows a mark that is no letter; elsewhere it has no effect.
-_LONE_JOINER = re.compile(r"(?:(?<=[\w\s])|^)\u200d+")
+# Characters that change the reading direction, and others without a shape of their own: with them, two questions that
+# look the same would differ.
+_INVISIBLE = frozenset(
+    "\u00ad\u034f\u061c\u180e\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
+    "\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufeff"
+)
+_JOINER = "\u200d"
+_LONGEST_CLUSTER = 32  # code points that may become one character
+_BEFORE_JOINERS = {"Mc", "Mn", "So", "Sk"}  # marks of some scripts, and emoji; behind anything else it has no effect
 
 
 def one_line(text: str) -> str:
     """One line of text: NFC, white space folded, without control characters and lone surrogates."""
-    text = _LONE_JOINER.sub("", text)
-    kept = "".join(" " if c.isspace() else c for c in text if c.isspace() or _is_text(c))
-    return unicodedata.normalize("NFC", " ".join(kept.split()))
+    kept: list[str] = []
+    for c in text:
+        if c == _JOINER and not _takes_joiner(kept):
+            continue
+        if c.isspace() or _is_text(c):
+            kept.append(" " if c.isspace() else c)
+    return unicodedata.normalize("NFC", " ".join("".join(kept).split()))
+
+
+def _takes_joiner(before: list[str]) -> bool:
+    last = unicodedata.normalize("NFC", "".join(before[-_LONGEST_CLUSTER:]))[-1:]
+    return bool(last) and unicodedata.category(last) in _BEFORE_JOINERS
 
 
 def _is_text(character: str) -> bool:

@@ -111,7 +111,7 @@ class RequestQueue(Generic[Request]):
             return queued.future.result()
         self._remove(queued)
         raise EngineUnavailable(
-            f"There was no answer within {deadline_s:g} seconds: too much is being asked at once.",
+            f"There was no answer within {deadline_s:g} seconds; ask again later.",
             retry_after_s=self._expected_wait_s(),
         )
 

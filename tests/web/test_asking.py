@@ -34,6 +34,11 @@ pytestmark = pytest.mark.both_databases
         ("a\x00b\x07c", "abc"),
         ("safe\u202etxt.exe", "safetxt.exe"),
         ("Who\u200b direc\u200dted\ufeff it?", "Who directed it?"),
+        ("Hamlet?\u200d", "Hamlet?"),
+        ('"\u200dHamlet"', '"Hamlet"'),
+        ("\u200eIr\u00adan\u2061", "Iran"),
+        ("e\u200d\u0301\u200d", "é"),
+        ("👩\u200d🚀", "👩\u200d🚀"),
         ("broken \ud800 half", "broken half"),
         ("日本の首都はどこですか。", "日本の首都はどこですか。"),
         ("क्\u200dष", "क्\u200dष"),  # a joiner that the script needs

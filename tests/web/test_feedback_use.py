@@ -40,6 +40,8 @@ def test_a_block_that_was_not_read_can_be_the_right_evidence(
     page = decide(curator, only(), "accepted").one("main")
     assert only().use == "It is in the block that was named: Australia." and only().use in page
     (row,) = questions.feedback_questions(hidden=())
+    say(outsider.client, asked, right="no", better_answer="Sydney")
+    assert (only().review, only().use) == (Review.WAITING, "")  # what was said of it held for the other answer
     assert (row["title"], row["answers"], row["block_ids"]) == ("Australia", ["Canberra"], [block_id])
     assert "Its capital is Canberra" in row["context"]
     file = tmp_path / "rows.jsonl"

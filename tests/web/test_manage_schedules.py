@@ -53,6 +53,7 @@ def test_a_schedule_is_made_changed_run_and_removed(staff: Person) -> None:
     [
         ({"trigger": "every"}, "Say every how many hours"),
         ({"trigger": "every", "hours": "0"}, "greater than or equal to 1"),
+        ({"trigger": "every", "hours": "88000000"}, "less than or equal to 8784"),
         ({"trigger": "at"}, "Say at what time"),
         ({"trigger": "at", "at": "26:00"}, "Enter a valid time"),
         ({"corpus_name": "nothing", "trigger": "new-model"}, "Select a valid choice"),
@@ -92,6 +93,15 @@ def test_a_rule_that_keeps_nothing_is_refused(staff: Person) -> None:
     )
     assert response.status_code == 422 and b"greater than or equal to 1" in response.content
     assert RetentionRule.current().generations == 3
+
+
+@pytest.mark.parametrize("name", ["generations", "run_days", "answer_days"])
+def test_a_rule_beyond_all_dates_is_refused(staff: Person, name: str) -> None:
+    rule = {"enabled": "on", "generations": "2", "run_days": "5", "answer_days": "7", name: "999999999"}
+    response = staff.client.post("/manage/retention/", rule)
+    assert response.status_code == 422 and b"less than or equal to 10000" in response.content
+    assert RetentionRule.current().generations == 3
+    assert staff.client.get("/manage/schedules/").status_code == 200
 
 
 def test_the_audit_trail_by_person_action_and_day(staff: Person) -> None:

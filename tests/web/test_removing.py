@@ -76,6 +76,7 @@ def test_what_nothing_uses_goes_with_its_files_and_stays_named(unused: dict[str,
         assert type(record)._base_manager.filter(pk=record.pk).count() == 1
     assert sizes == {"index": 10, "corpus": 20, "model": 10}  # the corpus with its spans
     assert not SpanSet.objects.exists() and not resolve("spans/mine").exists()
+    assert not resolve("corpora/mine").exists()  # it was the only snapshot of this name
     questions = unused["questions"]
     removing.remove(questions, by="Stella")
     assert not QuestionSet.objects.filter(pk=questions.pk).exists() and not resolve(questions.path).exists()

@@ -230,6 +230,9 @@ def _finish(hidden: Path) -> None:
     if not unfinished_one.exists():
         forget(unfinished_one)
     remove_folder(hidden)
+    if hidden.parent.parent == corpora_dir():  # the folder of all snapshots of a name
+        with suppress(OSError):  # there are others
+            hidden.parent.rmdir()
 
 
 def _is_wanted(folder: Path) -> bool:

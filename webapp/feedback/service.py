@@ -238,7 +238,7 @@ def _keep(asker: Asker, answer: AskedAnswer, given: dict[str, Any]) -> tuple[Fee
     if said is None:
         return Feedback.objects.create(answer=answer, **who, **given), True
     unchanged = all(getattr(said, name) == value for name, value in given.items())
-    fresh = {} if unchanged else {"review": Review.WAITING, "reviewed_by": None, "reviewed_at": None}
+    fresh = {} if unchanged else {"review": Review.WAITING, "reviewed_by": None, "reviewed_at": None, "use": ""}
     for name, value in (who | given | fresh).items():
         setattr(said, name, value)
     if not unchanged or said.by_id != asker.user.pk:

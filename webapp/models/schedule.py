@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from django.conf import settings
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 _AUDIT_NAME: Final = "schedule "  # with its number
+# The longest times, beyond which a date may have no year.
+_MOST_HOURS: Final = 8_784  # a leap year
+_MOST_DAYS: Final = 10_000
+_MOST_GENERATIONS: Final = 10_000
 
 
 class Trigger(models.TextChoices):
@@ -65,7 +69,9 @@ class Schedule(models.Model):
         help_text="Empty: the deployed model; when a new model is made: that one.",
     )
     trigger = models.CharField(max_length=10, choices=Trigger.choices)
-    hours = models.PositiveSmallIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
+    hours = models.PositiveSmallIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(_MOST_HOURS)]
+    )
     at = models.TimeField(null=True, blank=True, help_text="UTC")
     weekday = models.PositiveSmallIntegerField(
         choices=Weekday.choices, null=True, blank=True, help_text="Empty: daily."
@@ -129,13 +135,19 @@ class RetentionRule(models.Model):
 
     enabled = models.BooleanField(default=False)
     generations = models.PositiveSmallIntegerField(
-        default=3, validators=[MinValueValidator(1)], help_text="Index generations kept of each corpus, the newest."
+        default=3,
+        validators=[MinValueValidator(1), MaxValueValidator(_MOST_GENERATIONS)],
+        help_text="Index generations kept of each corpus, the newest.",
     )
     run_days = models.PositiveSmallIntegerField(
-        default=30, validators=[MinValueValidator(1)], help_text="Days that the run folder of a finished job is kept."
+        default=30,
+        validators=[MinValueValidator(1), MaxValueValidator(_MOST_DAYS)],
+        help_text="Days that the run folder of a finished job is kept.",
     )
     answer_days = models.PositiveSmallIntegerField(
-        default=365, help_text="Days that questions asked without an account are kept, with their answers; 0: for ever."
+        default=365,
+        validators=[MaxValueValidator(_MOST_DAYS)],
+        help_text="Days that questions asked without an account are kept, with their answers; 0: for ever.",
     )
     changed_at = models.DateTimeField(auto_now=True)
 
