@@ -4,19 +4,22 @@ A short wording joins a longer one, its head, by one of these rules (on the word
 
     honorific   the longer one only adds honorifics in front: "Isaac Newton", "Sir Isaac Newton"
     surname     the short one is the last word of a name of two to four words, and a block contains both:
-                "Kubrick", "Stanley Kubrick"; not a place ("in Washington"), a numeral or a common noun ("Ocean")
+                "Kubrick", "Stanley Kubrick"; not a place ("in Washington"), a numeral or a common noun ("Ocean"), nor
+                what an article is about ("Portugal", "Mainland Portugal")
+    fragment    the same of several words, within the longer one: "Graham Bell", "Alexander Graham Bell"
     year        in a block, the year begins or ends a date or range: "1887", "1887 to 1889"; only one year joins each
     place       in a block, it precedes a comma and one more name: "Rome", "Rome, Italy"
 
-It must match only one head: "Curie" with "Marie Curie" and "Pierre Curie" joins neither. There are no chains: a head
-joins no other. Words such as North, New or Second make a different name, not a longer form, and an item of a list is
-not the list.
+It must match only one head: "Curie" with "Marie Curie" and "Pierre Curie" joins neither; a fragment is no head beside
+the whole. There are no chains: a head joins no other. Words such as North, New or Second make a different name, not a
+longer form, and an item of a list is not the list.
 
 If an article's first block begins with a longer form of its title, that form names its subject: "Aretha Louise
 Franklin" in "Aretha Franklin", "Robert Nesta Marley" in "Bob Marley", "William Henry Gates III" in "Bill Gates",
 "Cleopatra VII Thea Philopator" in "Cleopatra". It is displayed as the title, and joins a wording that equals the title.
 
-Displayed is the short wording for honorific and place, the full name for surname, the more probable one for year.
+Displayed is the short wording for honorific and place, the full name for surname, the more probable one for year and
+fragment ("Gerald Ford" rather than "Vice President Gerald Ford").
 """
 
 from __future__ import annotations
@@ -35,6 +38,8 @@ _QUALIFIERS = frozenset(
     "north south east west northern southern eastern western new old upper lower greater great little central "
     "first second third fourth fifth mount lake river saint san santa los las fort port cape inner outer united royal "
     "national federal democratic republic equatorial papua african american arctic asian atlantic australian british "
+    "mainland continental metropolitan peninsular latin subsaharan ancient medieval modern classical vulgar imperial "
+    "colonial middle southeast southwest northeast northwest holy high low "
     "canadian caribbean chinese dutch english european french german greek indian irish italian japanese mexican "
     "pacific polish portuguese roman russian scottish soviet spanish swedish turkish welsh".split()
 )
@@ -52,6 +57,7 @@ _LIFE_DATES = re.compile(r"[^.()]{0,30}\([^()]*\d{3,4}")  # "(born August 16, 19
 _SHORTEST_PART = 3  # letters that a first name is told by: "Tim", "Timothy"
 _GENERATIONS = frozenset("jr sr ii iii iv".split())
 _PARTICLES = frozenset("y e de da di do du del della dos la le van von der den of the bin ibn al".split())
+_SURNAME_PARTICLES = frozenset("van von der den zu bin ibn al".split())  # not "de", as in Santiago de Cuba
 _SHORT_FORMS = {
     "alexander": "alex sandy",
     "anthony": "tony",
@@ -79,6 +85,7 @@ _SHORT_FORMS = {
     "william": "bill billy will willie",
 }
 _YEAR = re.compile(r"\d{3,4}")
+_DASH = re.compile(r"[-\u2010-\u2015\u2212]")
 _DATED = re.compile(
     r"(?:(?:about|around|between|from|c|circa|early|late|mid|to|and|until|\d{1,4}|january|february|march|april|may|june"
     r"|july|august|september|october|november|december|bc|ad|ce|bce)\s*)+"
@@ -119,11 +126,16 @@ def same_names(wordings: Sequence[Wording], texts: Mapping[str, str], titles: Ma
     called = {wording.key: title for wording in wordings if (title := _title_of(wording, texts, titles))}
     named = {key: own for key, title in called.items() if (own := normalise_answer(title)) in by_key and own != key}
     subjects = {key: own for key, own in named.items() if own not in named}  # no chains here, either
-    members, head_of = _joined([wording for wording in wordings if wording.key not in subjects], texts)
-    for key, title_key in subjects.items():
-        head = head_of.get(title_key, title_key)
-        members.setdefault(head, []).append((key, "subject"))
-        head_of[key] = head
+    fragments = {key: subjects.get(whole, whole) for key, whole in _fragments(wordings).items()}
+    fragments = {key: whole for key, whole in fragments.items() if key not in subjects and key != whole}
+    own_articles = frozenset(normalise_answer(_TITLE_ASIDE.sub("", title)) for title in titles.values())
+    inner = {*subjects, *fragments}
+    members, head_of = _joined([wording for wording in wordings if wording.key not in inner], texts, own_articles)
+    for joining, rule in ((subjects, "subject"), (fragments, "fragment")):
+        for key, whole in joining.items():
+            head = head_of.get(whole, whole)
+            members.setdefault(head, []).append((key, rule))
+            head_of[key] = head
     classes = []
     for wording in wordings:
         if wording.key in head_of:
@@ -135,13 +147,51 @@ def same_names(wordings: Sequence[Wording], texts: Mapping[str, str], titles: Ma
     return classes
 
 
+def _fragments(wordings: Sequence[Wording]) -> dict[str, str]:
+    """key → that of the longest name whose last words it is, at the same place; it has several words itself."""
+    found = {}
+    for short in wordings:
+        wholes = [whole for whole in wordings if _is_fragment(short, whole)]
+        if wholes:
+            longest = max(wholes, key=lambda whole: (len(whole.key), whole.key))
+            # Otherwise it ends two names.
+            if all(longest.key == whole.key or longest.key.endswith(f" {whole.key}") for whole in wholes):
+                found[short.key] = longest.key
+    return found
+
+
+def _is_fragment(short: Wording, whole: Wording) -> bool:
+    return (
+        " " in short.key
+        and whole.key.endswith(f" {short.key}")
+        and _within(short, whole)
+        and _is_full_name(whole)
+        and short.key.rpartition(" ")[2] not in _COMMON_NOUNS | _NUMERALS
+        and not all(word in _HONORIFICS for word in whole.key.removesuffix(short.key).split())
+    )
+
+
+def _is_full_name(wording: Wording) -> bool:
+    """Whether it can be the name of a person: "Ludwig van Beethoven"."""
+    words = wording.text.split()
+    return (
+        2 <= len(words) <= _MOST_NAME_WORDS
+        and words[0] not in _SURNAME_PARTICLES
+        and all(word in _SURNAME_PARTICLES or (_is_name(word) and word not in _PARTICLES) for word in words)
+        and not any(word in _QUALIFIERS for word in wording.key.split())
+    )
+
+
 def _joined(
-    wordings: Sequence[Wording], texts: Mapping[str, str]
+    wordings: Sequence[Wording], texts: Mapping[str, str], own_articles: frozenset[str]
 ) -> tuple[dict[str, list[tuple[str, str]]], dict[str, str]]:
-    """(head's key → [(joining key, rule)], joining key → head's key)."""
+    """(head's key → [(joining key, rule)], joining key → head's key).
+
+    own_articles: normalised titles of articles that begin in the evidence.
+    """
     joined: dict[str, tuple[str, str]] = {}
     for short in wordings:
-        fits = [(head, rule) for head in wordings if (rule := _rule(short, head, texts))]
+        fits = [(head, rule) for head in wordings if (rule := _rule(short, head, texts, own_articles))]
         # Several heads are fine for year and place, which are checked in the text, but ambiguous for names.
         if len(fits) == 1 or (fits and all(rule in ("year", "place") for _, rule in fits)):
             head, rule = max(fits, key=lambda fit: (fit[0].probability, fit[0].key))
@@ -169,34 +219,35 @@ def _keep_one_year(joined: dict[str, tuple[str, str]], by_key: Mapping[str, Word
                 del joined[one.key]
 
 
-def _rule(short: Wording, head: Wording, texts: Mapping[str, str]) -> str | None:
+def _rule(short: Wording, head: Wording, texts: Mapping[str, str], own_articles: frozenset[str]) -> str | None:
     """The rule by which `short` joins `head`, or None."""
+    if _YEAR.fullmatch(short.key):
+        return "year" if _begins_or_ends(short.key, head.text) and _within(short, head) else None
     begins, ends = head.key.startswith(f"{short.key} "), head.key.endswith(f" {short.key}")
     if not short.key or not (begins or ends):
         return None
     one_word = " " not in short.key
     if ends and not one_word and all(word in _HONORIFICS for word in head.key.removesuffix(short.key).split()):
         return "honorific"
-    if ends and one_word and _is_surname(short, head, texts):
+    if ends and one_word and short.key not in own_articles and _is_surname(short, head, texts):
         return "surname"
-    if not _within(short, head):
-        return None
-    if one_word and _YEAR.fullmatch(short.key) and _DATED.fullmatch(head.key):
-        return "year"
-    if begins and _is_place_and_region(short, head, texts):
+    if begins and _within(short, head) and _is_place_and_region(short, head, texts):
         return "place"
     return None
 
 
+def _begins_or_ends(year: str, dates: str) -> bool:
+    """Whether a year is the first or the last word of a date or range of dates, in which there is more than it."""
+    words = _DASH.sub(" ", dates.casefold()).replace(",", " ").split()
+    return len(words) > 1 and year in (words[0], words[-1]) and _DATED.fullmatch(" ".join(words)) is not None
+
+
 def _is_surname(short: Wording, head: Wording, texts: Mapping[str, str]) -> bool:
     """Whether a block contains both, and the short one can be the last name of a person."""
-    words = head.text.split()
     places = [texts.get(block, "")[:start] for block, (start, _) in short.places.items() if block in head.places]
     return (
-        2 <= len(words) <= _MOST_NAME_WORDS
+        _is_full_name(head)
         and short.text[:1].isupper()
-        and all(_NAME.fullmatch(word) and word[0].isupper() for word in words)
-        and not any(word in _QUALIFIERS for word in head.key.split())
         and short.key not in _COMMON_NOUNS | _NUMERALS
         and any(not _AT_A_PLACE.search(before) for before in places)
     )
@@ -225,7 +276,8 @@ def _shown(head: Wording, members: Sequence[tuple[Wording, str]]) -> Wording:
     for member, rule in members:
         if rule in ("honorific", "place"):
             return member
-        if rule == "year" and member.probability > head.probability:
+        whole = rule == "year" or (rule == "fragment" and _is_full_name(member))
+        if whole and member.probability > head.probability:
             return member
     return head
 

@@ -29,6 +29,14 @@ def named(block: str, *texts: str, title: str = "") -> set[tuple[str, frozenset[
 ONE_NAME = [
     ("Directed by Stanley Kubrick in 1968.", ("Kubrick", "Stanley Kubrick"), "Stanley Kubrick"),
     ("Patented by Alexander Graham Bell.", ("Bell", "Alexander Graham Bell"), "Alexander Graham Bell"),
+    (
+        "Patented by Alexander Graham Bell.",
+        ("Alexander Graham Bell", "Bell", "Graham Bell"),
+        "Alexander Graham Bell",
+    ),
+    ("Vice President Gerald Ford followed.", ("Gerald Ford", "Vice President Gerald Ford", "Ford"), "Gerald Ford"),
+    ("A work of Ludwig van Beethoven.", ("Beethoven", "van Beethoven", "Ludwig van Beethoven"), "Ludwig van Beethoven"),
+    ("Painted 1495–1498 in Milan.", ("1495–1498", "1498"), "1495–1498"),
     ("Built from 1887 to 1889 in Paris.", ("1887", "1887 to 1889"), "1887"),
     ("Built from 1887 to 1889 in Paris.", ("1887 to 1889", "1887"), "1887 to 1889"),
     ("They landed on 20 July 1969.", ("1969", "20 July 1969"), "1969"),
@@ -65,6 +73,11 @@ TWO_NAMES = [
     ("The Vietnam War was a War.", ("Vietnam War", "War")),
     ("Oxford University is a University.", ("Oxford University", "University")),
     ("Henry VIII, the VIII of his name.", ("Henry VIII", "VIII")),
+    ("Mainland Portugal is most of Portugal.", ("Mainland Portugal", "Portugal")),
+    ("The City of London is the oldest part of London.", ("City of London", "London")),
+    ("Santiago de Cuba is in Cuba.", ("Santiago de Cuba", "Cuba")),
+    ("Latin America is a part of America.", ("Latin America", "America")),
+    ("The Holy Roman Empire was not the Roman Empire.", ("Holy Roman Empire", "Roman Empire")),
 ]
 
 
@@ -120,6 +133,19 @@ OTHER_SUBJECTS = [
 @pytest.mark.parametrize(("title", "block", "text"), OTHER_SUBJECTS)
 def test_another_thing_is_not_displayed_as_the_title(title: str, block: str, text: str) -> None:
     assert named(block, text, title=title) == {(text, frozenset([normalise_answer(text)]))}
+
+
+def test_what_an_article_is_about_is_no_surname() -> None:
+    texts = ("Tudor England", "England")
+    block = "Tudor England was England under the Tudors."
+    assert named(block, *texts, title="England") == {(text, frozenset([normalise_answer(text)])) for text in texts}
+
+
+def test_a_fragment_of_a_full_name_is_no_rival_of_the_name() -> None:
+    block = "Selma Ottilia Lovisa Lagerlöf (1858–1940) wrote it. Lagerlöf was the first, and Selma Lagerlöf is known."
+    texts = ("Lagerlöf", "Selma Lagerlöf", "Selma Ottilia Lovisa Lagerlöf", "Lovisa Lagerlöf")
+    keys = frozenset(map(normalise_answer, texts))
+    assert named(block, *texts, title="Selma Lagerlöf") == {("Selma Lagerlöf", keys)}
 
 
 def test_contrary_years_are_not_added_up() -> None:
