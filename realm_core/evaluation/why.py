@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from realm_core.questions.answers import holds_answer, is_correct
+from realm_core.questions.answers import holds_answer, is_correct, normalise_answer
 from realm_core.serving.provenance import Answer, AnswerCandidate, Evidence, RankedAnswer
 
 CAUSES: Final = ("right", "withheld", "outweighed", "misread", "not_retrieved", "not_in_corpus")
@@ -92,6 +92,9 @@ def explain(answer: Answer, accepted: Sequence[str], answer_type: str = "string"
         if answer.answer is not None:
             return Why("right", right=_summed(answer, best))
         return Why("withheld", right=_summed(answer, best), no_answer_probability=answer.no_answer_probability)
+    if best is not None and (merged := next((text for text in best.also if is_right(text)), None)) is not None:
+        right = _summed(answer, RankedAnswer(merged, _marginal(answer, normalise_answer(merged))))
+        return Why("outweighed", _summed(answer, best), right)
 
     holding = [
         block

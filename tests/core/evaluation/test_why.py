@@ -54,6 +54,16 @@ def test_outweighed_by_two_blocks_together() -> None:
     assert why.right == Contender("nile", pytest.approx(0.24), "a", "A")  # type: ignore[arg-type]
 
 
+def test_outweighed_by_another_wording_of_itself() -> None:
+    """Also where no block has it as its likeliest."""
+    given = answer([("a", 0.6, {"1999": 0.7, "1999 to 2007": 0.1}, 0.2), ("b", 0.4, {"1999": 0.5}, 0.5)])
+    (best, *_) = given.answers
+    merged = replace(given, answers=(replace(best, text="1999", also=("1999 to 2007",)),))
+    why = explain(merged, ["1999 to 2007"])
+    assert why.cause == "outweighed" and why.chosen is not None and why.chosen.text == "1999"
+    assert why.right == Contender("1999 to 2007", pytest.approx(0.06), "a", "A")  # type: ignore[arg-type]
+
+
 def test_misread_as_something_else() -> None:
     # The retriever thinks best of "a", though "b" has the right span as a likelier one.
     blocks: list[Block] = [("b", 0.4, {"mars": 0.5, "nile": 0.4}, 0.1), ("a", 0.6, {"mars": 0.7, "nile": 0.05}, 0.2)]
