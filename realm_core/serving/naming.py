@@ -238,7 +238,7 @@ def _rule(short: Wording, head: Wording, texts: Mapping[str, str], own_articles:
 
 def _begins_or_ends(year: str, dates: str) -> bool:
     """Whether a year is the first or the last word of a date or range of dates, in which there is more than it."""
-    words = _DASH.sub(" ", dates.casefold()).replace(",", " ").split()
+    words = [word.strip(",") for word in _DASH.sub(" ", dates.casefold()).split()]
     return len(words) > 1 and year in (words[0], words[-1]) and _DATED.fullmatch(" ".join(words)) is not None
 
 

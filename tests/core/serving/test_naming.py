@@ -59,6 +59,8 @@ TWO_NAMES = [
     ("New York is not York.", ("New York", "York")),
     ("World War I and World War II.", ("World War I", "World War II")),
     ("Henry VII and Henry VIII.", ("Henry VII", "Henry VIII")),
+    ("It has 4,600 species.", ("4,600", "600")),
+    ("They met on July 4, 1776, or 1777.", ("July 4, 1776", "1777")),
     ("It has 5 million people.", ("5", "5 million")),
     ("It has 1500 metres.", ("1500", "1500 metres")),
     ("Its moons are Phobos, Deimos.", ("Phobos", "Phobos and Deimos")),
