@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 from realm_core.corpus.anchors import unmarked
+from realm_core.corpus.grid import Cell, joined_names, laid_out
 
 # Like the marks of anchors: a character that no text has and no entity stands for.
 LINE = "\ufdd2"
@@ -99,20 +99,19 @@ def table_sentences(content: str) -> str:
     headers: list[str] = []
     sentences: list[str] = []
     data_seen = False  # since the last row of headers
-    for row in _grid(_rows(content)):
+    for row in laid_out(_rows(content), _MOST_COLUMNS):
         if len(sentences) >= _MOST_SENTENCES:
             break
         if all(cell is row[0] for cell in row):
             continue  # a heading over the whole width, or a single column
-        if all(cell.is_header or (cell.is_bold and not sentences) for cell in row):
-            above = [] if data_seen else headers
-            headers = _headers(above or [""] * len(row), row)
+        if all(cell.heads or (_is_bold(cell) and not sentences) for cell in row):
+            headers = joined_names([] if data_seen else headers, [_one_label(cell.text) for cell in row])
             data_seen = False
             continue
         data_seen = True
         if headers:
             sentences += _row_sentence(headers, row)
-        elif len(row) == 2 and (row[0].is_header or row[0].is_bold):
+        elif len(row) == 2 and (row[0].heads or _is_bold(row[0])):
             sentences += _row_sentence([_one_label(row[0].text)], row[1:])
     return _lines(sentences)
 
@@ -198,24 +197,14 @@ def _sentences_in(text: str) -> list[str]:
 _SPAN = re.compile(r"\b(col|row)span\s*=\s*[\"']?\s*(\d{1,3})")
 
 
-@dataclass
-class _Cell:
-    """A cell over one or more columns and rows."""
-
-    text: str
-    is_header: bool = False
-    columns: int = 1
-    rows: int = 1
-
-    @property
-    def is_bold(self) -> bool:
-        """Whether it looks like a header."""
-        text = self.text.strip()
-        return len(text) > 6 and text.startswith("'''") and text.endswith("'''")
+def _is_bold(cell: Cell) -> bool:
+    """Whether it looks like a header."""
+    text = cell.text.strip()
+    return len(text) > 6 and text.startswith("'''") and text.endswith("'''")
 
 
-def _rows(content: str) -> Iterator[list[_Cell]]:
-    row: list[_Cell] = []
+def _rows(content: str) -> Iterator[list[Cell]]:
+    row: list[Cell] = []
     _attributes, _, body = content.partition("\n")
     for line in map(str.strip, body.split("\n")):
         if line.startswith("|-"):
@@ -231,43 +220,15 @@ def _rows(content: str) -> Iterator[list[_Cell]]:
         yield row
 
 
-def _cell(source: str, is_header: bool) -> _Cell:
+def _cell(source: str, is_header: bool) -> Cell:
     attributes, bar, text = source.partition("|")
     if not bar:
-        return _Cell(source, is_header)
+        return Cell(source, is_header)
     spans = {kind: max(1, int(number)) for kind, number in _SPAN.findall(attributes.lower())}
-    return _Cell(text, is_header, spans.get("col", 1), spans.get("row", 1))
+    return Cell(text, is_header, spans.get("col", 1), spans.get("row", 1))
 
 
-def _grid(rows: Iterable[list[_Cell]]) -> Iterator[list[_Cell]]:
-    """The rows with a cell in each column; a cell over several columns or rows stands in each of them."""
-    from_above: dict[int, tuple[_Cell, int]] = {}  # by column: a cell, and over how many more rows it reaches
-    for cells in rows:
-        row: list[_Cell] = []
-        own = iter(cells)
-        next_cell = next(own, None)
-        while len(row) < _MOST_COLUMNS and (next_cell or len(row) <= max(from_above, default=-1)):
-            if len(row) in from_above:
-                cell, more = from_above.pop(len(row))
-                width = 1
-            else:
-                cell = next_cell or _Cell("")
-                more, width = cell.rows - 1, cell.columns
-                next_cell = next(own, None)
-            for _ in range(min(width, _MOST_COLUMNS - len(row))):
-                if more:
-                    from_above[len(row)] = (cell, more - 1)
-                row.append(cell)
-        yield row
-
-
-def _headers(above: Sequence[str], row: Sequence[_Cell]) -> list[str]:
-    """The headers of the columns, those of a row of headers above included."""
-    own = [_one_label(cell.text) for cell in row]
-    return [text if upper == text else f"{upper} {text}".strip() for upper, text in zip(above, own, strict=False)]
-
-
-def _row_sentence(headers: Sequence[str], row: Sequence[_Cell]) -> list[str]:
+def _row_sentence(headers: Sequence[str], row: Sequence[Cell]) -> list[str]:
     """The sentence of a row, or none where it has nothing to say."""
     parts: list[str] = []
     length = 0

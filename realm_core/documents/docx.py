@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from realm_core.documents.draft import Cell, Draft
+from realm_core.corpus.grid import Cell
+from realm_core.documents.draft import Draft
 from realm_core.documents.records import Limits
 from realm_core.errors import RealmError
 

@@ -6,10 +6,11 @@ Tables and lists become sentences here, the same for every format.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
+from realm_core.corpus.grid import Cell, each_once, joined_names, laid_out
 from realm_core.corpus.prose import tidy, tidy_line
 from realm_core.documents.records import DocumentSection, Limits, ParsedDocument
 from realm_core.errors import RealmError
@@ -17,15 +18,8 @@ from realm_core.text.language_codes import language_code
 
 _MOST_LINKS = 10_000
 _LONGEST_LINK = 2048
+_MOST_COLUMNS = 16_384  # what a spreadsheet has
 _MARK_AT_END = re.compile(r"[.!?:;…。！？][\"'”’»)\]]*$")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell of a table. heads: it is a heading of its row or column."""
-
-    text: str
-    heads: bool = False
 
 
 class TooMuchText(RealmError):
@@ -89,9 +83,17 @@ class Draft:
         """Add an item of a list, as a sentence."""
         self.paragraph(sentence(text))
 
-    def table(self, rows: Sequence[Sequence[Cell]]) -> None:
-        """Add a table, a sentence for each row."""
-        for line in table_sentences(rows):
+    def table(self, rows: Iterable[Sequence[Cell]]) -> None:
+        """Add a table, a sentence for each row. rows: of the cells as they are stated, spans not laid out."""
+        tidied = ([replace(cell, text=tidy(cell.text).replace("\n", " ")) for cell in row] for row in rows)
+        laid: list[list[Cell]] = []
+        for row in laid_out(tidied, _MOST_COLUMNS + 1):
+            if len(row) > _MOST_COLUMNS:
+                raise RealmError(f"has a table of more than {_MOST_COLUMNS:,} columns, which is the limit.")
+            self._budget.take(len(row))  # so that spans, which cost their sender nothing, are bounded as text is
+            if any(cell.text for cell in row):
+                laid.append(row)
+        for line in _table_sentences(laid):
             self.paragraph(line)
 
     @property
@@ -132,45 +134,64 @@ def sentence(text: str) -> str:
     return text if not text or _MARK_AT_END.search(text) else f"{text}."
 
 
-def table_sentences(rows: Sequence[Sequence[Cell]]) -> list[str]:
+def _table_sentences(rows: Sequence[Sequence[Cell]]) -> Iterator[str]:
     """A sentence for each row: "Population: 845,767.", "Country: Norway; Capital: Oslo.".
 
-    The names of columns are those of the first row if all its cells are headings, or if nothing is marked as a heading
-    in a table of more than two columns and that row is full of words without digits. Two columns without names are
-    names and values. Rows of any other table are read as they are, "; " between the cells.
+    The names of columns are those of the first rows all of whose cells are headings, or of the first row if nothing is
+    marked as a heading in a table of more than two columns and that row is full of words without digits. Two columns
+    without names are names and values. Rows of any other table are read as they are, "; " between the cells. A cell
+    over the whole width is read alone.
     """
-    kept = [[Cell(tidy(cell.text).replace("\n", " "), cell.heads) for cell in row] for row in rows]
-    kept = [row for row in kept if any(cell.text for cell in row)]
-    if not kept:
-        return []
-    widest = max(len(row) for row in kept)
+    widest = max(map(len, rows), default=0)
+    start = next((number for number, row in enumerate(rows) if not _is_over_all(row, widest)), 0)
+    for row in rows[:start]:
+        yield sentence(row[0].text)
+    rows = rows[start:]
     names: list[str] = []
-    if len(kept) > 1 and len(kept[0]) > 1 and _names_columns(kept[0], kept, widest):
-        names = [cell.text for cell in kept[0]]
-        kept = kept[1:]
-    return [sentence(_row(row, names, widest)) for row in kept]
+    headings = _heading_rows(rows, widest)
+    for row in rows[:headings]:
+        names = joined_names(names, [cell.text for cell in row])
+    for row in rows[headings:]:
+        yield sentence(_row(row, names, widest))
 
 
-def _names_columns(first: Sequence[Cell], rows: Sequence[Sequence[Cell]], widest: int) -> bool:
-    if all(cell.heads for cell in first if cell.text):
-        return True
-    if widest <= 2 or len(first) < widest or any(cell.heads for row in rows for cell in row):
+def _is_over_all(row: Sequence[Cell], widest: int) -> bool:
+    return len(row) == widest > 1 and all(cell is row[0] for cell in row)
+
+
+def _heading_rows(rows: Sequence[Sequence[Cell]], widest: int) -> int:
+    """How many rows name the columns."""
+    if len(rows) < 2 or len(rows[0]) < 2:
+        return 0
+    headings = 0
+    for row in rows:
+        if _is_over_all(row, widest) or not all(cell.heads for cell in row if cell.text):
+            break
+        headings += 1
+    if headings:
+        return headings if headings < len(rows) else 1
+    return int(_looks_like_names(rows, widest))
+
+
+def _looks_like_names(rows: Sequence[Sequence[Cell]], widest: int) -> bool:
+    if widest <= 2 or len(rows[0]) < widest or any(cell.heads for row in rows for cell in row):
         return False
-    return all(any(map(str.isalpha, cell.text)) and not any(map(str.isdigit, cell.text)) for cell in first)
+    return all(any(map(str.isalpha, cell.text)) and not any(map(str.isdigit, cell.text)) for cell in rows[0])
 
 
 def _row(row: Sequence[Cell], names: Sequence[str], widest: int) -> str:
-    if names and len(row) > 1:
-        named = [
-            f"{_name(names[column])}: {cell.text}" if column < len(names) and names[column] else cell.text
-            for column, cell in enumerate(row)
-            if cell.text
-        ]
-        return "; ".join(named)
-    texts = [cell.text for cell in row if cell.text]
-    if len(texts) == 2 and widest == 2:
-        return f"{_name(texts[0])}: {texts[1]}"
-    return "; ".join(texts)
+    cells = [(cell.text, columns) for cell, columns in each_once(row) if cell.text]
+    if names and len(row) > 1 and not _is_over_all(row, widest):
+        return "; ".join(_named(text, names[columns.start : columns.stop]) for text, columns in cells)
+    if len(cells) == 2 and widest == 2:
+        return f"{_name(cells[0][0])}: {cells[1][0]}"
+    return "; ".join(text for text, _ in cells)
+
+
+def _named(text: str, names: Sequence[str]) -> str:
+    """A cell behind the names of its columns."""
+    told = ", ".join(dict.fromkeys(_name(name) for name in names if name))
+    return f"{told}: {text}" if told else text
 
 
 def _name(text: str) -> str:

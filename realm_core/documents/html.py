@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from realm_core.documents.draft import Cell, Draft
+from realm_core.corpus.grid import Cell
+from realm_core.documents.draft import Draft
 from realm_core.errors import RealmError
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ _BLOCKS = frozenset(
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _LISTS = frozenset(("ul", "ol", "menu"))
 _SPACE = re.compile(r"\s+")
+_NUMBER = re.compile(r"\s*\+?([0-9]{1,9})")
+_WIDEST_SPAN, _HIGHEST_SPAN = 1000, 65534  # by the HTML standard
 
 
 class NoElement(RealmError):
@@ -149,7 +152,27 @@ def _article(page: HtmlElement) -> HtmlElement | None:
         return None
     article = parsed(found)
     kept, all_there = _substance(article), _substance(page)
-    return article if all(one >= _LEAST_SHARE * of for one, of in zip(kept, all_there, strict=True)) else None
+    if any(one < _LEAST_SHARE * of for one, of in zip(kept, all_there, strict=True)):
+        return None
+    _restore_tables(article, page)
+    return article
+
+
+def _restore_tables(article: HtmlElement, page: HtmlElement) -> None:
+    """Put the page's own tables in place of those that trafilatura made of them, without spans and most headings."""
+    own: dict[str, list[HtmlElement]] = {}
+    for table in page.iter("table"):
+        if next(table.iterdescendants("table"), None) is None:
+            own.setdefault(_letters(table), []).append(table)
+    for made in list(article.iter("table")):
+        if found := own.get(_letters(made)):
+            table = found.pop(0)
+            table.tail = made.tail
+            made.getparent().replace(made, table)
+
+
+def _letters(element: HtmlElement) -> str:
+    return "".join("".join(element.itertext()).split())
 
 
 def _substance(page: HtmlElement) -> tuple[int, int, int]:
@@ -247,7 +270,8 @@ class _Walker:
 
     def _table(self, table: Any) -> None:
         """A table whose cells hold tables or headings is there for the page's layout."""
-        rows = list(_rows(table))
+        groups = list(_row_groups(table))
+        rows = [row for group in groups for row in group]
         if any(next(cell.iter("table", *_HEADINGS), None) is not None for row in rows for cell in row):
             for row in rows:
                 for cell in row:
@@ -258,12 +282,32 @@ class _Walker:
         if caption is not None:
             self._draft.paragraph(_words(caption))
         self._links(table)
-        self._draft.table([[Cell(_words(cell), cell.tag == "th") for cell in row] for row in rows])
+        self._draft.table(row for group in groups for row in _spanning(group))
 
 
-def _rows(table: Any) -> Iterator[list[Any]]:
+def _row_groups(table: Any) -> Iterator[list[list[Any]]]:
+    """The cells of each row; no cell reaches beyond its group."""
+    rows: list[list[Any]] = []
     for child in table:
         if child.tag == "tr":
-            yield [cell for cell in child if cell.tag in ("td", "th")]
+            rows.append([cell for cell in child if cell.tag in ("td", "th")])
         elif child.tag in ("thead", "tbody", "tfoot"):
-            yield from _rows(child)
+            yield rows
+            rows = []
+            yield from _row_groups(child)
+    yield rows
+
+
+def _spanning(rows: list[list[Any]]) -> Iterator[list[Cell]]:
+    """The cells of a group of rows with what they span; zero rows are all that follow."""
+    for number, row in enumerate(rows):
+        left = len(rows) - number
+        yield [
+            Cell(_words(cell), cell.tag == "th", _span(cell, "colspan") or 1, min(_span(cell, "rowspan") or left, left))
+            for cell in row
+        ]
+
+
+def _span(cell: Any, name: str) -> int:
+    stated = _NUMBER.match(cell.get(name) or "1")
+    return min(int(stated[1]), _WIDEST_SPAN if name == "colspan" else _HIGHEST_SPAN) if stated else 1

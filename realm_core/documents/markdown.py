@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from realm_core.documents.draft import Cell, Draft
+from realm_core.corpus.grid import Cell
+from realm_core.documents.draft import Draft
 from realm_core.documents.html import visible_text
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 
 import pytest
 
@@ -125,3 +126,50 @@ def test_only_a_title(reader: Reader) -> None:
         == "a.html holds no text: only a title ('Only')."
     )
     assert reader.refusal("<html></html>", "a.html") == "a.html holds no text: nothing that can be read."
+
+
+CITIES = """<table><caption>Cities</caption><tr><th>City</th><th>Year</th><th>People</th></tr>
+    <tr><td rowspan="2">Kemi</td><td>1990</td><td>26,000</td></tr><tr><td>2020</td><td>20,000</td></tr>
+    <tr><td colspan="2">Whole country</td><td>46,000</td></tr></table>"""
+
+
+@pytest.mark.parametrize("prose", ["", "<p>Some words of an article about the cities of a country follow.</p>" * 5])
+def test_cells_over_several_rows_and_columns(reader: Reader, prose: str) -> None:
+    """Within an article that trafilatura finds as well as in a page that is nothing else."""
+    document = reader.one(f"<html><body><article><h1>Cities</h1>{prose}{CITIES}</article></body></html>", "a.html")
+    assert document.sections[0].text.split("\n")[-4:] == [
+        "Cities",
+        "City: Kemi; Year: 1990; People: 26,000.",
+        "City: Kemi; Year: 2020; People: 20,000.",
+        "City, Year: Whole country; People: 46,000.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ("<tr><th colspan=3>Towns<tr><th rowspan=2>Town<th colspan=2>People<tr><th>1990<th>2020<tr><td>Ii<td>1<td>2",
+         "Towns.\nTown: Ii; People 1990: 1; People 2020: 2."),
+        ("<tr><th colspan=2>Town<th>People<tr><td>1<td>Ii<td>9,000", "Town: 1; Town: Ii; People: 9,000."),
+        ("<tbody><tr><th rowspan=0>a<td>1<tr><td>2<tbody><tr><th>b<td>3", "a: 1.\na: 2.\nb: 3."),
+        ("<tbody><tr><th rowspan=9>a<td>1<tbody><tr><th>b<td>3", "a: 1.\nb: 3."),
+        ("<tr><th colspan=x rowspan=-2>a<td colspan=0>1<tr><th>b<td>2", "a: 1.\nb: 2."),
+        ("<tr><td>a<td rowspan=2>b<tr><td colspan=2>c", "a: b.\nc: b."),
+    ],
+)  # fmt: skip
+def test_spans(reader: Reader, rows: str, text: str) -> None:
+    assert reader.one(f"<table>{rows}</table>", "a.html").sections[0].text == text
+
+
+def test_spans_alone_cost_nothing(reader: Reader) -> None:
+    """As a number they are bounded by the rows that are there; where those are there, too, as text is."""
+    reader.one("<table><tr><td>a</table>", "a.html")  # imports the libraries
+    tracemalloc.start()
+    text = reader.one("<table><tr>" + "<td rowspan=65534>a" * 10 + "</table>", "a.html").sections[0].text
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert text == "; ".join("a" * 10) + "." and peak < 1_000_000
+    many = "<table><tr>" + "<td rowspan=65534 colspan=1000>" * 3 + "a" + "<tr><td>b" * 100 + "</table>"
+    assert "more than 9,999 characters" in reader.refusal(many, "a.html", characters=9_999)
+    wide = "<table><tr>" + "<td colspan=1000>a" * 17 + "</table>"
+    assert "a table of more than 16,384 columns" in reader.refusal(wide, "a.html")
