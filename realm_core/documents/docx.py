@@ -21,6 +21,7 @@ _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallba
 _CHUNK_BYTES = 1 << 18
 _MOST_MEMBERS = 20_000
 _HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
+_MOST_COLUMNS = 63  # of a table in Word
 _NOTES = ("footnotes", "endnotes")
 _CONTAINERS = frozenset(f"{_W}{name}" for name in ("sdt", "sdtContent", "customXml", "ins", "moveTo", "smartTag"))
 _WORDS = {f"{_W}tab": " ", f"{_W}br": "\n", f"{_W}cr": "\n", f"{_W}noBreakHyphen": "-"}
@@ -172,17 +173,35 @@ def _text(element: Any) -> str:
 
 
 def _rows(table: Any) -> Iterator[list[Cell]]:
-    """A cell over several columns is followed by empty ones. The first row heads its columns if it is marked so."""
+    """The cells of each row. The first row heads its columns if it is marked so."""
     heads_first = table.find(f"{_W}tr/{_W}trPr/{_W}tblHeader") is not None
+    merged: dict[
+        int, Cell
+    ] = {}  # by its first column: the cell of the row above that goes on where the next one says so
     for number, row in enumerate(table.iter(f"{_W}tr")):
         if next(row.iterancestors(f"{_W}tbl")) is not table:
             continue  # of a table within a cell, whose words are that cell's
-        cells: list[Cell] = []
-        for cell in row.iter(f"{_W}tc"):
-            if next(cell.iterancestors(f"{_W}tr")) is not row:
+        before = _number(row, "trPr", "gridBefore", 0)
+        cells = [Cell("", columns=before)] if before else []
+        column, above, merged = before, merged, {}
+        for element in row.iter(f"{_W}tc"):
+            if next(element.iterancestors(f"{_W}tr")) is not row:
                 continue
-            span = cell.find(f"{_W}tcPr/{_W}gridSpan")
-            cells.append(Cell(_text(cell), heads_first and number == 0))
-            wide = int(span.get(f"{_W}val") or 1) if span is not None else 1
-            cells += [Cell("")] * min(wide - 1, 63)
+            columns = _number(element, "tcPr", "gridSpan", 1) or 1
+            merge = element.find(f"{_W}tcPr/{_W}vMerge")
+            if merge is not None and merge.get(f"{_W}val") != "restart" and column in above:
+                cell = above[column]
+                cell.rows += 1
+            else:
+                cell = Cell(_text(element), heads_first and number == 0, columns)
+                cells.append(cell)
+            if merge is not None:
+                merged[column] = cell
+            column += columns
         yield cells
+
+
+def _number(element: Any, properties: str, name: str, absent: int) -> int:
+    """A number of columns that a row or cell states."""
+    stated = element.find(f"{_W}{properties}/{_W}{name}")
+    return absent if stated is None else min(max(int(stated.get(f"{_W}val") or absent), 0), _MOST_COLUMNS)

@@ -61,6 +61,49 @@ def test_headings_lists_and_tables(reader: Reader) -> None:
     ]
 
 
+def test_cells_over_several_rows_and_columns(reader: Reader) -> None:
+    document = docx.Document()
+    rows = [
+        ("City", "Year", "People"),
+        ("Kemi", "1990", "a"),
+        ("", "2020", "b"),
+        ("All", "", "c"),
+        ("Oulu", "2020", "d"),
+    ]
+    table = document.add_table(5, 3)
+    for row, texts in zip(table.rows, rows, strict=True):
+        for cell, text in zip(row.cells, texts, strict=True):
+            cell.text = text
+    table.cell(1, 0).merge(table.cell(2, 0))
+    table.cell(3, 0).merge(table.cell(3, 1))
+    assert reader.one(saved(document), "a.docx").sections[0].text.split("\n") == [
+        "City: Kemi; Year: 1990; People: a.",
+        "City: Kemi; Year: 2020; People: b.",
+        "City, Year: All; People: c.",
+        "City: Oulu; Year: 2020; People: d.",
+    ]
+
+
+def test_spans_as_they_are_written(reader: Reader) -> None:
+    """A cell that goes on below none is one of its own; columns before the first cell are empty."""
+
+    def cell(text: str, properties: str = "") -> str:
+        return f"<w:tc><w:tcPr>{properties}</w:tcPr>{paragraph(text)}</w:tc>"
+
+    rows = [
+        cell("City") + cell("Year") + cell("People"),
+        cell("Kemi", "<w:vMerge/>") + cell("one") + cell("two"),
+        "<w:trPr><w:gridBefore w:val='1'/></w:trPr>" + cell("three") + cell("four", "<w:vMerge w:val='restart'/>"),
+        cell("Ii", "<w:gridSpan w:val='0'/>") + cell("five") + cell("", "<w:vMerge w:val='continue'/>"),
+    ]
+    data = body(f"<w:tbl>{''.join(f'<w:tr>{row}</w:tr>' for row in rows)}</w:tbl>")
+    assert reader.one(data, "a.docx").sections[0].text.split("\n") == [
+        "City: Kemi; Year: one; People: two.",
+        "Year: three; People: four.",
+        "City: Ii; Year: five; People: four.",
+    ]
+
+
 def test_title_and_language_of_the_properties(reader: Reader) -> None:
     document = docx.Document()
     document.core_properties.title, document.core_properties.language = "Turku", "fi-FI"
@@ -103,7 +146,7 @@ def test_merged_cells_and_tables_within_cells(reader: Reader) -> None:
         f"<w:tr><w:tc>{paragraph('a')}</w:tc><w:tc>{paragraph('b')}</w:tc><w:tc>{inner}{paragraph('outer')}</w:tc></w:tr>"
     )
     read = reader.one(body(f"<w:tbl>{rows}</w:tbl>"), "a.docx")
-    assert read.sections[0].text == "Name: a; b; Note: inner outer."
+    assert read.sections[0].text == "Name: a; Name: b; Note: inner outer."
 
 
 def test_footnotes(reader: Reader) -> None:
