@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from realm_core.corpus.anchors import unmarked
-from realm_core.corpus.grid import Cell, joined_names, laid_out
+from realm_core.corpus.grid import Cell, each_once, joined_names, laid_out
 
 # Like the marks of anchors: a character that no text has and no entity stands for.
 LINE = "\ufdd2"
@@ -232,10 +232,12 @@ def _row_sentence(headers: Sequence[str], row: Sequence[Cell]) -> list[str]:
     """The sentence of a row, or none where it has nothing to say."""
     parts: list[str] = []
     length = 0
-    for column, (label, cell) in enumerate(zip(headers, row, strict=False)):
-        is_heading = cell.columns > 1  # for the rows below
-        text = "" if is_heading or _is_left_out(label.lower()) else _one_line(cell.text)
-        if not text or (column and not label):
+    for cell, columns in each_once(row):
+        own = headers[columns.start : columns.stop]
+        labels = [label for label in own if not _is_left_out(label.lower())]
+        text = _one_line(cell.text) if labels else ""
+        label = ", ".join(dict.fromkeys(filter(None, labels)))
+        if not text or (columns.start and not label):
             continue
         part = f"{label}: {text}" if label else text
         length += len(unmarked(part))

@@ -180,6 +180,11 @@ def test_each_row_of_a_table_is_a_sentence() -> None:
         ("! Team !! Won\n|-\n| A || 1\n|-\n! Player !! Goals\n|-\n| B || 2", "Team: A; Won: 1.\nPlayer: B; Goals: 2."),
         ("! A !! B\n|-\n| x\n* one\n* two\n| y<br>z", "A: x, one, two; B: y, z."),
         ("! A !! B\n|-\n| x ||\n|-\n| || y\n|-\n| 1 || 2 || 3 || 4", "A: 1; B: 2."),
+        ("! City !! Year !! People\n|-\n| rowspan=2 | Kemi || 1990 || 26,000\n|-\n| 2020 || 20,000\n|-\n"
+         "| colspan=\"2\" | Whole country || 46,000",
+         "City: Kemi; Year: 1990; People: 26,000.\nCity: Kemi; Year: 2020; People: 20,000.\n"
+         "City, Year: Whole country; People: 46,000."),
+        ("! A !! Image !! B\n|-\n| colspan=2 | x || 1\n|-\n| 1 || colspan=2 | y", "A: x; B: 1.\nA: 1; B: y."),
         ("| left || right\n|-\n| down || up", ""),
         ("! alone\n|-\n| 1\n|-\n| 2", ""),
     ],
