@@ -85,7 +85,7 @@ class Draft:
 
     def table(self, rows: Iterable[Sequence[Cell]]) -> None:
         """Add a table, a sentence for each row. rows: of the cells as they are stated, spans not laid out."""
-        tidied = ([replace(cell, text=tidy(cell.text).replace("\n", " ")) for cell in row] for row in rows)
+        tidied = ([replace(cell, text=_in_one_line(cell.text)) for cell in row] for row in rows)
         laid: list[list[Cell]] = []
         for row in laid_out(tidied, _MOST_COLUMNS + 1):
             if len(row) > _MOST_COLUMNS:
@@ -95,6 +95,11 @@ class Draft:
                 laid.append(row)
         for line in _table_sentences(laid):
             self.paragraph(line)
+
+    def row(self, names: Sequence[str], texts: Sequence[str]) -> None:
+        """Add a row of a table that is read row by row; one column may have no name."""
+        told = [_named(words, [name]) for name, text in zip(names, texts, strict=True) if (words := _in_one_line(text))]
+        self.paragraph(sentence("; ".join(told)))
 
     @property
     def holds_text(self) -> bool:
@@ -192,6 +197,10 @@ def _named(text: str, names: Sequence[str]) -> str:
     """A cell behind the names of its columns."""
     told = ", ".join(dict.fromkeys(_name(name) for name in names if name))
     return f"{told}: {text}" if told else text
+
+
+def _in_one_line(text: str) -> str:
+    return tidy(text).replace("\n", " ")
 
 
 def _name(text: str) -> str:

@@ -16,6 +16,8 @@ KINDS = {
     "text": "plain text",
     "markdown": "Markdown",
     "html": "HTML",
+    "csv": "CSV",
+    "tsv": "TSV",
     "pdf": "PDF",
     "docx": "DOCX",
     "jsonl": "JSON lines",
@@ -61,6 +63,8 @@ _BY_SUFFIX = {
     **dict.fromkeys((".txt", ".text"), "text"),
     **dict.fromkeys((".md", ".markdown"), "markdown"),
     **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
+    ".csv": "csv",
+    ".tsv": "tsv",
     ".pdf": "pdf",
     ".docx": "docx",
     **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
@@ -72,6 +76,8 @@ _BY_TYPE = {
     "text/markdown": "markdown",
     "text/html": "html",
     "application/xhtml+xml": "html",
+    "text/csv": "csv",
+    "text/tab-separated-values": "tsv",
     "application/pdf": "pdf",
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
     "application/jsonl": "jsonl",
@@ -115,7 +121,7 @@ def _kind(path: Path, start: bytes, suffixes: list[str], declared_type: str | No
         if declared not in (None, content) and not (declared == "text" and content in _TEXTUAL):
             raise RealmError(f"is declared as {KINDS[str(declared)]}, but its content is {KINDS[content]}.")
         return content
-    # Any text may be plain text, Markdown, JSON lines or a piece of HTML: only a claim can tell.
+    # Any text may be plain text, Markdown, a table, JSON lines or a piece of HTML: only a claim can tell.
     for claim, claimed in (("is named as", named), ("is declared as", declared)):
         if claimed in ("pdf", "docx", "parquet", "zim"):
             raise RealmError(f"{claim} {KINDS[claimed]}, but its content is not: it begins {_shown(start)}.")

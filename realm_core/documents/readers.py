@@ -59,5 +59,9 @@ def _read_text_kind(kind: str, data: bytes, declared_type: str | None, draft: Dr
         from realm_core.documents.markdown import read_markdown
 
         read_markdown(decode(data, draft, charset), draft)
+    elif kind in ("csv", "tsv"):
+        from realm_core.documents.delimited import read_delimited
+
+        read_delimited(decode(data, draft, charset), draft, "\t" if kind == "tsv" else "")
     else:
         read_text(decode(data, draft, charset), draft)

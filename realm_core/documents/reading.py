@@ -3,10 +3,10 @@
     read_document(b"# Turku\\n\\nA city.", "turku.md").sections[0].text      # "A city."
     read_documents(Path("articles.jsonl"), "articles.jsonl")               # all of a file that holds many
 
-Text, Markdown, HTML, PDF and DOCX are one document each; JSON lines and Parquet (columns id, title and text), MediaWiki
-dumps and ZIM hold many. The content decides what a file is; a name or a declared type that says otherwise is an error.
-What cannot be read is a `RealmError` that says what, where and why, and nothing of that file is returned: the reader
-writes its result once it has all of it.
+Text, Markdown, HTML, CSV, TSV, PDF and DOCX are one document each; JSON lines and Parquet (columns id, title and text),
+MediaWiki dumps and ZIM hold many. The content decides what a file is; a name or a declared type that says otherwise is
+an error. What cannot be read is a `RealmError` that says what, where and why, and nothing of that file is returned: the
+reader writes its result once it has all of it.
 
 Every file is read by a new process (`python -m realm_core.documents`): the libraries that parse PDF and XML are
 written in C, and a hostile file may make them crash, loop or fill the memory. It is bounded by `Limits`, sees none of

@@ -184,6 +184,7 @@ def documents() -> dict[str, tuple[bytes, ...]]:
         "docx": (saved(made),),
         "html": _HTML,
         "markdown": _MARKDOWN,
+        "csv": (b'Year,Mayor,Said\n2017,Arve,"He said ""yes"",\nand no"\n', b"\xef\xbb\xbfYear;Mayor\r\n2017;\r\n"),
         "text": (
             "Turku\n=====\n\nA city.\n\n- old\n- large\n".encode("utf-16"),
             "Åbo är en stad.\n\fDen är gammal.".encode(),

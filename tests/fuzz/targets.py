@@ -121,6 +121,7 @@ def _documents(scene: Scene) -> Iterator[Target]:
         ("docx", "d.docx", "bytes"),
         ("html", "d.html", "text"),
         ("markdown", "d.md", "text"),
+        ("csv", "d.csv", "text"),
         ("text", "d.txt", "text"),
     ):
         yield Target(f"document-{kind}", reader(name), seeds.documents()[kind], form)

@@ -26,7 +26,7 @@ from webapp.pages.uploads import MOST_FILES, FileField, FilesField
 
 LICENCES: Final = ("CC BY-SA 4.0", "CC BY 4.0", "CC0 1.0", "Public domain", "All rights reserved", "Internal use only")
 _LONGEST_TAGS: Final = 1000
-_FORMATS: Final = "Text, Markdown, HTML, PDF, Word (DOCX), JSON lines, Parquet or a MediaWiki dump."
+_FORMATS: Final = "Text, Markdown, HTML, CSV, TSV, PDF, Word (DOCX), JSON lines, Parquet or a MediaWiki dump."
 
 
 class _AbstractForm(ABCMeta, DeclarativeFieldsMetaclass):

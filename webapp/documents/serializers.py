@@ -100,8 +100,8 @@ class ChangedUploadSerializer(ChangedDocumentSerializer):
     file = serializers.FileField(
         default=None,
         allow_null=True,
-        help_text="Text, Markdown, HTML, PDF or DOCX; new documents also as JSON lines, Parquet, MediaWiki or ZIM. "
-        f"At most {_FILES_MB} MB.",
+        help_text="Text, Markdown, HTML, CSV, TSV, PDF or DOCX; new documents also as JSON lines, Parquet, MediaWiki "
+        f"or ZIM. At most {_FILES_MB} MB.",
     )
 
 
