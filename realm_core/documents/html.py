@@ -33,10 +33,11 @@ _UNSEEN = (
 )
 _BLOCKS = frozenset(
     "address article aside blockquote body center dd details div dl dt fieldset figcaption figure footer header hr "
-    "html main p pre section summary".split()
+    "html main p pre section summary td th tr".split()
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _LISTS = frozenset(("ul", "ol", "menu"))
+_TAG_NAME = re.compile(r"</?([a-zA-Z][a-zA-Z0-9]*)")
 _SPACE = re.compile(r"\s+")
 _NUMBER = re.compile(r"\s*\+?([0-9]{1,9})")
 _WIDEST_SPAN, _HIGHEST_SPAN = 1000, 65534  # by the HTML standard
@@ -88,16 +89,23 @@ def parsed(text: str) -> HtmlElement:
     return page
 
 
-def visible_text(fragment: str) -> str:
-    """The words of a piece of HTML, as it stands in Markdown."""
-    if not fragment.strip() or "<" not in fragment:
-        return fragment
+def read_fragment(fragment: str, draft: Draft) -> None:
+    """Read a piece of HTML, as it stands in Markdown, whole."""
     import lxml.etree
 
     page = parsed(f"<div>{fragment}</div>")
     _remove_unseen(page)
     lxml.etree.strip_tags(page, *_INLINE)
-    return _words(page)
+    _make_tables_of_terms(page)
+    _Walker(draft).read(page)
+
+
+def instead_of_tag(tag: str) -> str:
+    """What is read in the place of a single tag or comment within a line."""
+    name = _TAG_NAME.match(tag)
+    if name is None or name[1].lower() in (*_INLINE, "a"):
+        return ""
+    return "\n" if name[1].lower() == "br" else " "
 
 
 def _title(page: HtmlElement) -> str:

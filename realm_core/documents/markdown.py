@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from realm_core.corpus.grid import Cell
 from realm_core.documents.draft import Draft
-from realm_core.documents.html import visible_text
+from realm_core.documents.html import instead_of_tag, read_fragment
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -18,7 +18,7 @@ _STATED = re.compile(r"(?P<key>title|lang|language)\s*:\s*(?P<value>.+)")
 
 
 def read_markdown(text: str, draft: Draft) -> None:
-    """Read headings, paragraphs, lists, tables and code; of pieces of HTML, their words."""
+    """Read headings, paragraphs, lists, tables and code; pieces of HTML as HTML is read."""
     from markdown_it import MarkdownIt
 
     text = text.replace("\r\n", "\n")
@@ -58,7 +58,8 @@ def _read_tokens(tokens: Sequence[Token], draft: Draft) -> None:
     level = lists = 0
     rows: list[list[Cell]] = []
     in_table = heads = False
-    for token in tokens:
+    pieces: list[str] = []
+    for number, token in enumerate(tokens):
         if token.type == "heading_open":
             level = int(token.tag[1])
         elif token.type == "heading_close":
@@ -92,7 +93,12 @@ def _read_tokens(tokens: Sequence[Token], draft: Draft) -> None:
         elif token.type in ("fence", "code_block"):
             draft.paragraph(token.content)
         elif token.type == "html_block":
-            draft.paragraph(visible_text(token.content))
+            pieces.append(token.content)
+            if (
+                number + 1 == len(tokens) or tokens[number + 1].type != "html_block"
+            ):  # a blank line divides a table, too
+                read_fragment("\n".join(pieces), draft)
+                pieces.clear()
 
 
 def _plain(tokens: Sequence[Token]) -> str:
@@ -105,6 +111,8 @@ def _plain(tokens: Sequence[Token]) -> str:
             parts.append(" ")
         elif token.type == "hardbreak":
             parts.append("\n")
+        elif token.type == "html_inline":
+            parts.append(instead_of_tag(token.content))
         elif token.type == "image":
             parts.append(_plain(token.children or []))
     return "".join(parts)

@@ -44,6 +44,21 @@ def test_html_within(reader: Reader) -> None:
     assert document.sections[0].text == "Bold words\nA line & more."
 
 
+def test_tables_and_lists_of_html_within(reader: Reader) -> None:
+    """As in a page of HTML; a blank line ends a piece of HTML, and not its table."""
+    document = reader.one(
+        "# Cities\n\n<table><tr><th>City</th><th>Year</th><th>People</th></tr>\n<tr><td rowspan=2>Kemi</td>"
+        "<td>1990</td><td>a</td></tr>\n\n<tr><td>2020</td><td>b</td></tr></table>\n\n<ul><li>one</li><li>two</li></ul>\n\n"
+        "<h2>More</h2>\n\n<tr><td>left</td><td>over</td></tr>\n\n"
+        "| City | Near |\n|---|:-:|\n| Kemi<br>Tornio | a&nbsp;<i>b</i>c \\| d |\n| Ii |\n",
+        "a.md",
+    )
+    assert shown(document) == [
+        ((), "City: Kemi; Year: 1990; People: a.\nCity: Kemi; Year: 2020; People: b.\none.\ntwo."),
+        (("More",), "left\nover\nCity: Kemi Tornio; Near: a bc | d.\nCity: Ii."),
+    ]
+
+
 def test_links_of_other_schemes_are_none(reader: Reader) -> None:
     document = reader.one("[a](javascript:alert(1)) [b](../b.md) [c](http://c.example/)", "a.md")
     assert document.links == ("http://c.example/",)
