@@ -50,6 +50,15 @@ def tidy(text: str) -> str:
     return edited(text, TIDYING).strip()
 
 
+_MARK_AT_END = re.compile(r"[.!?:;…。！？][\"'”’»)\]]*$")
+
+
+def sentence(text: str) -> str:
+    """The text with a full stop at its end unless it ends with a mark of its own; "" for blank text."""
+    text = text.strip()
+    return text if not text or _MARK_AT_END.search(text) else f"{text}."
+
+
 # Where a template, a formula or a pronunciation was removed from a sentence: "( ; born 1815)",
 # "the numbat ; Thylacinidae", "2,000 years ago,. The". French writes a space before ; : ! ? on purpose.
 _GAP_AFTER_OPENING = re.compile(r"\([\s,;:]+(?=[^\s,;:])")

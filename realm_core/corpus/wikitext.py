@@ -13,7 +13,7 @@ import re
 
 from realm_core.corpus.anchors import Anchored, joined, marked, unmarked
 from realm_core.corpus.boxes import LINE, infobox_sentences, is_infobox, table_sentences
-from realm_core.corpus.prose import TIDYING, Rules, gap_closing, tidy_line
+from realm_core.corpus.prose import TIDYING, Rules, gap_closing, sentence, tidy_line
 from realm_core.corpus.records import Section, Span
 from realm_core.corpus.wikitemplates import expand, named_values, template_name
 
@@ -331,6 +331,8 @@ def _body(lines: list[Anchored], language: str) -> Anchored:
         if not any(map(str.isalnum, line.text)):
             continues = False
             continue
+        if item:  # a sentence, as in other formats
+            line = joined("", [line, Anchored(sentence(line.text).removeprefix(line.text), [])])
         if continues and not item:
             paragraphs[-1].append(line)
         else:

@@ -5,13 +5,12 @@ Tables and lists become sentences here, the same for every format.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
 from realm_core.corpus.grid import Cell, each_once, joined_names, laid_out
-from realm_core.corpus.prose import tidy, tidy_line
+from realm_core.corpus.prose import sentence, tidy, tidy_line
 from realm_core.documents.records import DocumentSection, Limits, ParsedDocument
 from realm_core.errors import RealmError
 from realm_core.text.language_codes import language_code
@@ -19,7 +18,6 @@ from realm_core.text.language_codes import language_code
 _MOST_LINKS = 10_000
 _LONGEST_LINK = 2048
 _MOST_COLUMNS = 16_384  # what a spreadsheet has
-_MARK_AT_END = re.compile(r"[.!?:;…。！？][\"'”’»)\]]*$")
 
 
 class TooMuchText(RealmError):
@@ -131,12 +129,6 @@ class Draft:
             title, language_code(self.language), sections, tuple(self._links), self._format, tuple(self._warnings),
             identity, url,
         )  # fmt: skip
-
-
-def sentence(text: str) -> str:
-    """The text with a full stop at its end unless it ends with a mark of its own; "" for blank text."""
-    text = text.strip()
-    return text if not text or _MARK_AT_END.search(text) else f"{text}."
 
 
 def _table_sentences(rows: Sequence[Sequence[Cell]]) -> Iterator[str]:

@@ -17,7 +17,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from realm_core.documents.draft import Draft, sentence
+from realm_core.corpus.prose import sentence
+from realm_core.documents.draft import Draft
 from realm_core.documents.records import Limits
 from realm_core.errors import RealmError
 

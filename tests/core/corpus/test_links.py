@@ -69,8 +69,8 @@ def shown(wikitext: str, language: str = "en") -> str:
         ("A[[File:x.jpg|thumb|Of [[Ada]]s]] b [[Image:y.png]]c [[Bild:Ada|z]].", "A b c."),
         ("See [[:Category:Trees]] and [[:Category:Oaks|oaks]]. [[Category:Trees]]\n[[fr:Arbre]]",
          "See Category:Trees and oaks."),
-        ("Ada.\n== See also ==\n* [[Bob]]\n== Life ==\n* [[Eve]]\n:''See [[Eve (x)]].''\n| [[cell]]", "Ada.\n⟦Eve⟧"),
-        ("{|\n| [[cell]]\n|}\n=== [[Heading]] ===\n# [[Item]]\nEnd of [[it]].", "⟦Item⟧\nEnd of ⟦it⟧."),
+        ("Ada.\n== See also ==\n* [[Bob]]\n== Life ==\n* [[Eve]]\n:''See [[Eve (x)]].''\n| [[cell]]", "Ada.\n⟦Eve⟧."),
+        ("{|\n| [[cell]]\n|}\n=== [[Heading]] ===\n# [[Item]]\nEnd of [[it]].", "⟦Item⟧.\nEnd of ⟦it⟧."),
         # Broken
         ("[[Ada was [[Bob]]. [[Eve", "Ada was ⟦Bob⟧. Eve"),
         ("[[Ada\nwas]] at [[home]]", "Ada was at ⟦home⟧"),

@@ -48,7 +48,7 @@ def prose(wikitext: str, language: str = "en") -> str:
         ("A<br>b&nbsp;c &amp; d &lt;ref&gt; <nowiki>[[raw]] ''x''</nowiki> e", "A b c & d <ref> [[raw]] ''x'' e"),
         ("Go to [http://a.b/c the site] or [http://d.e] or https://f.g/h?i=j.", "Go to the site or or."),
         ("* One\n* Two is [[here]].\n# Three\n: Four\n; Term: meaning",
-         "One\nTwo is here.\nThree\nFour\nTerm: meaning"),
+         "One.\nTwo is here.\nThree.\nFour.\nTerm: meaning."),
         (":''For other uses, see [[Ada (disambiguation)]].''\nAda wrote.", "Ada wrote."),
         ("__NOTOC__ Line one\nline two.\n\nNew paragraph.", "Line one line two.\nNew paragraph."),
         ("5 < 6 and 7 > 3, {{{parameter|}}} end.", "5 < 6 and 7 > 3, end."),
