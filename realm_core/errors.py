@@ -20,6 +20,10 @@ class RealmError(Exception):
     """An error and its place, in a sentence for the person who caused it."""
 
 
+class CannotStore(RealmError):
+    """A disk is full, or takes no files; the message names the place, for whoever operates this machine."""
+
+
 class EngineUnavailable(RealmError):
     """No engine can answer at the moment: the message says why, `retry_after_s` when to try again (seconds)."""
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from realm_core.errors import RealmError
+from realm_core.errors import CannotStore, RealmError
 from realm_core.pace import may_rest
 
 _CHUNK_BYTES = 1 << 20
@@ -145,17 +145,17 @@ def _checksum(value: dict[str, Any]) -> str | None:
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
     """Turn a full or read-only disk, a file size limit, a removed folder, or a file in the place of a folder into a
-    `RealmError` that names the place."""
+    `CannotStore` that names the place."""
     try:
         yield
     except Exception as error:
         number = _error_number(error)
         if number in (errno.ENOSPC, errno.EDQUOT):
-            raise RealmError(f"The disk that holds {path} is full; free some space and run this again.") from error
+            raise CannotStore(f"The disk that holds {path} is full; free some space and run this again.") from error
         if number == errno.EEXIST and not path.is_dir():  # a file is in the place of the folder
             number = errno.ENOTDIR
         if number in _UNFIT:
-            raise RealmError(f"{path} cannot be written: {os.strerror(number)}.") from error
+            raise CannotStore(f"{path} cannot be written: {os.strerror(number)}.") from error
         raise
 
 

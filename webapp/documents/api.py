@@ -163,7 +163,7 @@ class DocumentsView(_DocumentsView):
         "returns.",
         parameters=[_KEY],
         request={"application/json": NewDocumentSerializer, "multipart/form-data": UploadSerializer},
-        responses={**_DONE, **problem_responses(400, 403, 409, 413, 415, 422, 429)},
+        responses={**_DONE, **problem_responses(400, 403, 409, 413, 415, 422, 429, 507)},
         examples=[
             OpenApiExample("A text", value=examples.NEW, request_only=True, media_type="application/json"),
             OpenApiExample("An address", value=examples.ADDRESS, request_only=True, media_type="application/json"),
@@ -187,7 +187,7 @@ class BulkView(_DocumentsView):
         description=f"In one edit, all or none. {_REFUSED}",
         parameters=[_KEY],
         request=BulkSerializer,
-        responses={**_DONE, **problem_responses(400, 403, 409, 413, 415, 422, 429)},
+        responses={**_DONE, **problem_responses(400, 403, 409, 413, 415, 422, 429, 507)},
         examples=[
             OpenApiExample("Documents", value={"documents": [examples.NEW, examples.ADDRESS]}, request_only=True),
             OpenApiExample("Edit", value=examples.EDIT, response_only=True, status_codes=["201"]),
@@ -231,7 +231,7 @@ class DocumentView(_DocumentsView):
         "if they are not given. Unchanged blocks keep their vectors. " + _REFUSED,
         parameters=[_KEY],
         request={"application/json": ChangedDocumentSerializer, "multipart/form-data": ChangedUploadSerializer},
-        responses={200: EditSerializer, **problem_responses(400, 403, 404, 409, 413, 415, 422, 429)},
+        responses={200: EditSerializer, **problem_responses(400, 403, 404, 409, 413, 415, 422, 429, 507)},
         examples=[
             OpenApiExample("A text", value=examples.NEW, request_only=True, media_type="application/json"),
             OpenApiExample("Edit", value=examples.EDIT, response_only=True, status_codes=["200"]),
@@ -251,7 +251,7 @@ class DocumentView(_DocumentsView):
         operation_id="remove_document",
         summary="Remove a document",
         description="It is no longer searched. Stored answers do not change.",
-        responses={204: None, **problem_responses(400, 403, 404, 409, 429)},
+        responses={204: None, **problem_responses(400, 403, 404, 409, 429, 507)},
     )
     def delete(self, request: Request, document_id: str) -> Response:
         without_body(request)

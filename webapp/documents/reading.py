@@ -17,7 +17,7 @@ from realm_core.corpus.records import (
     LONGEST_TAG,
     MOST_TAGS,
 )
-from realm_core.errors import RealmError
+from realm_core.errors import CannotStore, RealmError
 from webapp.models import CorpusSnapshot
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.text import one_line
@@ -208,6 +208,8 @@ def _read(given: DocumentInput, corpus: CorpusSnapshot, *, only_one: bool) -> li
             found = [read_document(content, name, declared, limits)]
         else:
             found = read_documents(content, name, declared, limits)
+    except CannotStore:  # no fault of the file
+        raise
     except RealmError as error:
         raise Unreadable(str(error)) from error
     if len(found) > 1 and given.document_id:

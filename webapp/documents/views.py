@@ -15,7 +15,7 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from realm_core.errors import RealmError
+from realm_core.errors import CannotStore, RealmError
 from webapp.access.roles import Action
 from webapp.bodies import takes
 from webapp.documents import bringing, folding, ledger, previewing, service, sweeping, touched, viewing
@@ -266,4 +266,6 @@ def after_edit(edited: Edited) -> HttpResponse:
 def _status_of(error: Exception) -> int:
     if isinstance(error, EngineUnavailable):
         return 503
+    if isinstance(error, CannotStore):
+        return 507
     return 409 if isinstance(error, StateConflict) else 422

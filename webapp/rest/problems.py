@@ -20,7 +20,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
-from realm_core.errors import RealmError
+from realm_core.errors import CannotStore, RealmError
 from webapp.refusals import FieldError, InvalidRequest, StateConflict
 from webapp.request_id import get_request_id
 from webapp.serving.engine import EngineUnavailable
@@ -85,6 +85,12 @@ def describe(error: Exception) -> ErrorDescription | None:
         status, detail, members = 409, str(error), error.members()
         if error.retry_after_s is not None:
             headers["Retry-After"] = str(error.retry_after_s)
+    elif isinstance(error, CannotStore):
+        log.error("Nothing can be stored: %s", error)  # names a place that is not for everybody
+        status, detail = (
+            507,
+            "The server cannot store this: its disk is full or takes no files. Its log names the place.",
+        )
     elif isinstance(error, RealmError):
         status, detail = 422, str(error)
     elif isinstance(error, RequestDataTooBig):
