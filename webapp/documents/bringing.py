@@ -21,6 +21,7 @@ from webapp.documents.viewing import active, opened
 from webapp.models import CorpusChange, Deployment, Document, DocumentStatus, IndexGeneration
 
 if TYPE_CHECKING:
+    from realm_core.living.documents import LivingDocument
     from realm_core.living.view import CorpusView
 
 
@@ -86,9 +87,16 @@ def _edited(earlier: IndexGeneration, later: IndexGeneration) -> list[Document]:
     return [row for row in rows.order_by("pk") if waits(row)]
 
 
-def _left(row: Document) -> tuple[str, str] | None:
+def _left(row: Document) -> tuple[object, ...] | None:
     """What an edit left of a document; None: nothing."""
-    return None if row.status == DocumentStatus.REMOVED else (row.content_hash, row.collection)
+    if row.status == DocumentStatus.REMOVED:
+        return None
+    return (row.content_hash, row.collection, *_stated(row))
+
+
+def _stated(one: Document | LivingDocument) -> tuple[object, ...]:
+    """What is said of a document beside its title, text and collection."""
+    return (one.url, one.licence, one.attribution, one.language, one.date, tuple(one.tags))
 
 
 def waiting() -> Waiting | None:
@@ -112,11 +120,7 @@ def _waiting(earlier: IndexGeneration, index: IndexGeneration) -> Waiting:
         place = places.get(row.document_id)
         if row.status == DocumentStatus.REMOVED:
             removed += [row.document_id] if place is not None else []
-        elif (
-            place is None
-            or service.content_hash(view.document(place)) != row.content_hash
-            or row.collection not in {*own, view.collection_of(place)}
-        ):
+        elif place is None or not _is_left(view.document(place), row, own):
             documents.append(row)
     replaced = {*(row.document_id for row in documents), *removed}
     twins = _twins(view, documents, replaced)
@@ -126,6 +130,12 @@ def _waiting(earlier: IndexGeneration, index: IndexGeneration) -> Waiting:
         tuple(removed),
         tuple(twins.items()),
     )
+
+
+def _is_left(here: LivingDocument, row: Document, own: Collection[str]) -> bool:
+    """Whether a document is what an edit left. own: names of collections that do not matter."""
+    same = service.content_hash(here) == row.content_hash and _stated(here) == _stated(row)
+    return same and row.collection in {*own, here.collection}
 
 
 def bring(*, by: User | None) -> Brought:

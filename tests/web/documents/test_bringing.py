@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
 from django.core.management import call_command
 
 from tests.web.conftest import Person
+from tests.web.documents.conftest import deploy_confirmed
 from webapp.asking import service as asking
 from webapp.deployments import service as deploying
 from webapp.deployments.service import NotConfirmed
@@ -87,6 +89,25 @@ def test_what_was_only_moved_to_another_collection_is_brought_over(another: Inde
     assert show("Johann Sebastian Bach").collection == "tiny"
     bringing.bring(by=None)
     assert show("Johann Sebastian Bach").collection == "board"
+
+
+def test_what_was_only_said_of_a_document_is_brought_over(another: IndexGeneration) -> None:
+    first = Deployment.active()
+    deploy(another)
+    bringing.bring(by=None)
+    assert first is not None
+    deploying.roll_back(first, confirmed=True)
+    own = Text(show("Bhutan").text)
+    said = DocumentInput(own, title="Bhutan", licence="CC0", tags=("a",), date=date(2024, 5, 31))
+    documents.change("Bhutan", said, by=None)  # of the base
+    documents.change("turku", replace(TURKU, licence="CC BY 4.0"), by=None)  # that was brought over before
+    deploy_confirmed(another)
+    waiting = bringing.waiting()
+    assert waiting is not None and waiting.documents == ("turku", "Bhutan")
+    bringing.bring(by=None)
+    bhutan = show("Bhutan")
+    assert (bhutan.licence, bhutan.tags, bhutan.date) == ("CC0", ("a",), date(2024, 5, 31))
+    assert show("turku").licence == "CC BY 4.0" and bringing.waiting() is None
 
 
 def test_what_is_there_under_another_name_is_left_out(another: IndexGeneration) -> None:
