@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import unicodedata
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +35,11 @@ LONGEST_TITLE: Final = 512
 LONGEST_URL: Final = 2048
 BASE_FORMAT: Final = "base"  # of a document that came with the corpus
 _PDF: Final = "pdf"
-_NO_END: Final = "/touched"  # of an id: it is that of an address (`documents/urls.py`)
+# Of an id, which over REST is the rest of an address (`documents/urls.py`): what would mean another one.
+_NO_END: Final = "/touched"
+_NO_ID: Final = "bulk"
+_NO_STEPS: Final = frozenset({".", ".."})
+_NO_CATEGORIES: Final = frozenset({"Cc", "Zl", "Zp"})  # control characters and line breaks
 _OWN: Final = ("url", "language", "collection")  # of a document, which no row of a file changes
 
 
@@ -255,13 +260,23 @@ def _taken(
     if given.licence_needed and not document.licence:
         raise DocumentRefused(document.id, f"The licence of {title!r} is stated nowhere: give one.")
     document = cleaned(document)
-    if len(document.id) > LONGEST_ID:
-        says = f"The document {document.id[:50]!r}… has an id of more than {LONGEST_ID} characters."
-        raise DocumentRefused(document.id, says)
-    if document.id.endswith(_NO_END):  # over REST it would not be found
-        raise DocumentRefused(document.id, f"The id {document.id!r} ends with {_NO_END!r}, which no id may.")
+    if own is None and (wrong := _wrong_id(document.id)):
+        raise DocumentRefused(document.id, wrong)
     document = replace(document, language=document.language[:LONGEST_LANGUAGE])
     return Taken(document, read.format, pdf, name=file_name)
+
+
+def _wrong_id(document_id: str) -> str:
+    """Why no new document may have an id; empty: one may."""
+    if len(document_id) > LONGEST_ID:
+        return f"The document {document_id[:50]!r}… has an id of more than {LONGEST_ID} characters."
+    if any(unicodedata.category(one) in _NO_CATEGORIES for one in document_id):
+        return f"The id {document_id!r} has a control character or a line break, which no id may."
+    if document_id.endswith(_NO_END):
+        return f"The id {document_id!r} ends with {_NO_END!r}, which no id may."
+    if document_id == _NO_ID or not _NO_STEPS.isdisjoint(document_id.split("/")):
+        return f"No document may have the id {document_id!r}: its address would be another one's."
+    return ""
 
 
 def _date(given: DocumentInput, read: ParsedDocument) -> datetime.date | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from io import StringIO
 from pathlib import Path
 
@@ -73,6 +75,29 @@ def test_a_change_keeps_what_it_does_not_give(deployed: Deployment, program: Tok
     assert uploaded.status_code == 200, uploaded.content
     shown = Client().get("/api/v1/documents/turku").json()
     assert shown == shown | ABOUT | {"text": "Newer.", "date": None, "tags": ["a"]}
+
+
+def test_an_id_whose_address_would_be_another_one_is_refused(
+    deployed: Deployment, program: TokenClient, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("A text.")
+    for wrong in ("a\nb", "a\u2028b", "a\tb", "bulk", ".", "..", "a/../b", "a/touched"):
+        rows = [{"id": one, "title": one, "text": f"A text of {one}."} for one in ("fine", wrong)]
+        told = problem(post(program, "documents", rows[1]), 422)["detail"]
+        assert repr(wrong) in told
+        problem(post(program, "documents/bulk", {"documents": rows}), 422)
+        uploaded = SimpleUploadedFile("rows.jsonl", "\n".join(map(json.dumps, rows)).encode())
+        said = problem(program.post("/api/v1/documents", {"file": uploaded}), 422)["detail"]
+        assert said == f"rows.jsonl: {told}"
+        with pytest.raises(CommandError, match=re.escape(told)):
+            call_command("documents", "add", str(tmp_path / "a.txt"), "--id", wrong)
+    assert not Document.objects.exists() and not CorpusState.objects.exists()
+
+
+def test_an_id_of_a_row_with_a_null_byte_is_refused(deployed: Deployment, program: TokenClient) -> None:
+    uploaded = SimpleUploadedFile("rows.jsonl", json.dumps({"id": "a\0b", "title": "T", "text": "X."}).encode())
+    said = problem(program.post("/api/v1/documents", {"file": uploaded}), 422)["detail"]
+    assert said == "rows.jsonl: The id 'a\\x00b' has a control character or a line break, which no id may."
 
 
 def test_a_document_of_the_corpus_keeps_its_licence_when_it_is_changed(
