@@ -180,3 +180,13 @@ def test_documents_on_the_command_line(deployed: Deployment, tmp_path: Path) -> 
     assert said[2:4] == ["1 of 1", "0 kept answers have read this."] and said[4].startswith("removed  oulu  Oulu")
     with pytest.raises(CommandError, match="no document 'oulu'"):
         call_command("documents", "remove", "oulu", stdout=out)
+
+
+def test_the_command_keeps_the_tags_of_rows_unless_it_is_given_some(deployed: Deployment, tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps({"id": "turku", "title": "Turku", "text": "A city.", "tags": ["sea"]}))
+    call_command("documents", "add", str(file), stdout=StringIO())
+    assert Document.objects.get().tags == ["sea"]
+    file.write_text(json.dumps({"id": "oulu", "title": "Oulu", "text": "A city.", "tags": ["sea"]}))
+    call_command("documents", "add", str(file), "--tag", "a", "--tag", "b", stdout=StringIO())
+    assert Document.objects.get(document_id="oulu").tags == ["a", "b"]

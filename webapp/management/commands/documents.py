@@ -48,7 +48,7 @@ class Command(BaseCommand):
         add.add_argument("--attribution", help="whom the text is by (default: the same)")
         add.add_argument("--language", help="such as en (default: from its content, or the corpus's)")
         add.add_argument("--date", type=date.fromisoformat, help="the document's own, such as 2026-01-31")
-        add.add_argument("--tag", action="append", default=[], dest="tags", help="may be given several times")
+        add.add_argument("--tag", action="append", dest="tags", help="may be given several times (default: the same)")
         add.add_argument("--collection", help="its name (default: the corpus's own, which is called as the corpus is)")
         touches = actions.add_parser("touched", help="say which kept answers read documents, and what of without them")
         touches.add_argument("ids", nargs="+", metavar="ID")
@@ -156,10 +156,8 @@ def _given(options: dict[str, Any]) -> list[DocumentInput]:
     about = {
         name: options[name] for name in ("title", "url", "licence", "attribution", "language", "date", "collection")
     }
-    return [
-        DocumentInput(_source(one), document_id=options["id"], tags=tuple(options["tags"]), **about)
-        for one in options["sources"]
-    ]
+    tags = None if options["tags"] is None else tuple(options["tags"])
+    return [DocumentInput(_source(one), document_id=options["id"], tags=tags, **about) for one in options["sources"]]
 
 
 def _source(named: str) -> File | Address:
