@@ -8,15 +8,18 @@ from typing import Any, Final
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.cache import cache
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Case, CharField, Exists, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models.fields.json import KT
+from django.db.models.functions import Substr
 
 from realm_core.errors import RealmError
 from webapp.access.collections import access_of
 from webapp.asking import service as asking
 from webapp.documents import touched
 from webapp.documents.touched import Summary
+from webapp.documents.viewing import corpus_id
 from webapp.metrics.middleware import listens
-from webapp.models import AskedAnswer, CorpusChange, EvidenceBlock
+from webapp.models import AskedAnswer, CorpusChange, CorpusState, EvidenceBlock
 from webapp.refusals import InvalidRequest
 
 _MOST_IN_LIST: Final = 40  # answers of one change that are recomputed for a list of changes
@@ -50,17 +53,18 @@ def summary(change: CorpusChange, most: int = touched.MOST_RECOMPUTED) -> Summar
     """The effects of a change on answers, computed at most every ten minutes."""
     if not change.blocks_gone:
         return Summary(0, 0)
-    key = f"documents.touched:{change.pk}:{most}"
+    # With their number: one that was being computed at the change is stored after it.
+    key = f"documents.touched:{change.pk}:{most}:{answers(change).count()}"
     kept: dict[str, Any] | None = cache.get(key)
     if kept is None:
-        kept = asdict(touched.summary(change.blocks_gone, change.at, most))
+        kept = asdict(touched.summary(change.blocks_gone, _touched(change), most))
         cache.set(key, kept, _KEPT_S)
     return Summary(**kept)
 
 
 def answers(change: CorpusChange) -> QuerySet[EvidenceBlock, Any]:
     """The answers that had read what a change removed, as from `touched.reading`."""
-    return touched.reading(change.blocks_gone, change.at)
+    return touched.reading(change.blocks_gone, _touched(change))
 
 
 def asked_again(change: CorpusChange) -> AskedAgain:
@@ -89,8 +93,24 @@ def waiting(change: CorpusChange) -> int:
 
 
 def _touched(change: CorpusChange) -> QuerySet[AskedAnswer]:
-    read = EvidenceBlock.objects.filter(answer=OuterRef("pk"), block_id__in=change.blocks_gone)
-    return AskedAnswer.objects.filter(Exists(read), created_at__lte=change.at)
+    """The answers that read what a change removed, from an earlier state than the one that it made.
+
+    One that was being computed at the change is stored after it, and names the state that it was read from. If there
+    was that state again by then, it counts as read from the later one.
+    """
+    index = change.after.index
+    unedited = corpus_id(index, None)
+    states = CorpusState.objects.filter(index=index)
+    base = Value(states.filter(has_edits=False).values_list("state_id", flat=True).first(), CharField())
+    edited = Substr(KT("payload__corpus"), len(unedited) + len("+") + 1)
+    read_from = states.filter(state_id=OuterRef("state_id"), created_at__lte=OuterRef("created_at")).order_by("-pk")
+    read = EvidenceBlock.objects.filter(block_id__in=change.blocks_gone)
+    return (
+        AskedAnswer.objects.filter(pk__in=read.order_by().values("answer"))
+        .alias(state_id=Case(When(payload__corpus=unedited, then=base), default=edited, output_field=CharField()))
+        .alias(state=Subquery(read_from.values("pk")[:1]))
+        .filter(Q(created_at__lte=change.at) | Q(deployment__index=index, state__lt=change.after_id))
+    )
 
 
 def _waiting(change: CorpusChange) -> QuerySet[AskedAnswer]:

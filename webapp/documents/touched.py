@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -117,14 +116,14 @@ def outcome(full: Answer, without: Answer) -> Outcome:
     return Outcome.SAME if same_block else Outcome.OTHER_BLOCK
 
 
-def reading(block_ids: Collection[str], until: datetime | None = None) -> QuerySet[EvidenceBlock, Any]:
+def reading(block_ids: Collection[str], among: QuerySet[AskedAnswer] | None = None) -> QuerySet[EvidenceBlock, Any]:
     """The ids of the answers (`answer`) that read any of the blocks, with the `total` of these blocks' posteriors.
 
-    Ordered by total, highest first. until: only answers stored by then.
+    Ordered by total, highest first. among: only these answers.
     """
     blocks = EvidenceBlock.objects.filter(block_id__in=block_ids)
-    if until is not None:
-        blocks = blocks.filter(answer__created_at__lte=until)
+    if among is not None:
+        blocks = blocks.filter(answer__in=among)
     # Grouping by the answers themselves would make SQLite compare their payloads.
     return blocks.order_by().values("answer").annotate(total=Sum("posterior")).order_by("-total", "answer")
 
@@ -145,9 +144,11 @@ def recomputed(rows: Iterable[Any], block_ids: Collection[str]) -> list[TouchedA
     return touched
 
 
-def summary(block_ids: Collection[str], until: datetime | None = None, most: int = MOST_RECOMPUTED) -> Summary:
+def summary(
+    block_ids: Collection[str], among: QuerySet[AskedAnswer] | None = None, most: int = MOST_RECOMPUTED
+) -> Summary:
     """How many stored answers read any of the blocks, and what becomes of up to `most` of them."""
-    found = reading(block_ids, until)
+    found = reading(block_ids, among)
     touched = recomputed(found[:most], block_ids)
     outcomes = Counter(one.outcome.value for one in touched)
     return Summary(found.count(), len(touched), dict(outcomes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from django.conf import LazySettings
@@ -13,6 +14,7 @@ from tests.web.pages.stored import ODYSSEY
 from webapp.documents import ledger, service
 from webapp.documents.ledger import AskedAgain
 from webapp.documents.reading import DocumentInput, Text
+from webapp.documents.viewing import current_corpus_id
 from webapp.models import AskedAnswer, Collection, CorpusChange, Deployment
 
 FILM = DocumentInput(Text(ODYSSEY[0].text), "film", ODYSSEY[0].title)
@@ -92,3 +94,24 @@ def test_what_cannot_be_asked_again_is_said(touched: list[AskedAnswer], staff: P
     page = _page(staff, _changed(), press=True)
     assert "2 questions were asked again." in page
     assert "1 could not be asked again." in page and "There is no collection" in page
+
+
+def test_an_answer_that_was_being_computed_at_the_change_is_one_of_them(answering: Deployment) -> None:
+    def read(corpus: str) -> AskedAnswer:
+        return stored.store(stored.payload() | {"corpus": corpus})
+
+    unedited = current_corpus_id()
+    service.add([replace(FILM, document_id="other", title="Other")], by=None)
+    service.add([FILM], by=None)
+    added = current_corpus_id()
+    change = _changed()
+    assert ledger.summary(change).reading == 0
+    late = [read(added), read(unedited)]
+    read(current_corpus_id())
+    assert {row["answer"] for row in ledger.answers(change)} == {one.pk for one in late}
+    assert ledger.summary(change).reading == ledger.asked_again(change).waiting == 2
+
+    service.add([FILM], by=None)
+    assert current_corpus_id() == added
+    read(added)  # the later one
+    assert ledger.summary(change).reading == 2

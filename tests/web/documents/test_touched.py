@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
-from django.utils import timezone
 
 from tests.web.pages import stored
 from tests.web.pages.stored import ODYSSEY, Read
 from webapp.documents import touched
 from webapp.documents.touched import Outcome
-from webapp.models import AskedAnswer
 
 pytestmark = pytest.mark.django_db
 
@@ -93,11 +89,3 @@ def test_the_summary_counts_all_and_says_how_many_it_looked_at() -> None:
     assert not some.complete
     one_block = touched.summary([_id("HAL 9000")])
     assert one_block == touched.Summary(3, 3, {Outcome.SAME: 3}) and one_block.differing == 0
-
-
-def test_answers_kept_afterwards_do_not_count() -> None:
-    stored.store()
-    later = stored.store()
-    moment = timezone.now()
-    AskedAnswer.objects.filter(pk=later.pk).update(created_at=moment + timedelta(hours=1))
-    assert touched.summary([ODYSSEY[0].block_id], until=moment).reading == 1
