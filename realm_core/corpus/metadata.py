@@ -30,8 +30,8 @@ DOCUMENTS_SCHEMA: Final = pa.schema(
 _STATED_TYPE: Final = pa.struct(list(DOCUMENTS_SCHEMA))  # null: the row states nothing
 
 
-def collection_name(text: str) -> str:
-    """A collection's name as documents and records have it: one line, composed, so that equal looks are equal names."""
+def composed(text: str) -> str:
+    """A collection's name or a tag as documents and records have it: one line, NFC, so that equal looks are equal."""
     return unicodedata.normalize("NFC", tidy_line(text))
 
 
@@ -40,10 +40,10 @@ def tidied(known: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "licence": tidy_line(known["licence"]),
         "attribution": tidy_line(known["attribution"]),
-        "language": tidy_line(known["language"]),
+        "language": tidy_line(known["language"]).lower(),
         "date": known["date"],
-        "tags": tuple(sorted({tag for one in known["tags"] if (tag := tidy_line(one))})),
-        "collection": collection_name(known["collection"]),
+        "tags": tuple(sorted({tag for one in known["tags"] if (tag := composed(one))})),
+        "collection": composed(known["collection"]),
     }
 
 
@@ -80,7 +80,7 @@ def known_of(manifest: Mapping[str, Any], url: str = "") -> dict[str, Any]:
     return {
         "licence": str(manifest.get("licence", "")) if own is None else own.licence,
         "attribution": str(manifest.get("attribution", "")) if own is None else own.attribution,
-        "language": str(manifest.get("language", "")),
+        "language": str(manifest.get("language", "")).lower(),
         "date": None,
         "tags": [],
         "collection": str(manifest.get("name", "")),

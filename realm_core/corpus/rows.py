@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from realm_core.corpus.metadata import collection_name
+from realm_core.corpus.metadata import composed
 from realm_core.corpus.records import (
     LONGEST_ATTRIBUTION,
     LONGEST_COLLECTION,
@@ -264,7 +264,7 @@ def _text_of(row: dict[str, Any], name: str, longest: int, place: str) -> str | 
         return None
     if not isinstance(value, str):
         raise RealmError(f"{place}: {name!r} is {type(value).__name__}, a string is expected.")
-    text = collection_name(value) if name == "collection" else " ".join(value.split())
+    text = composed(value) if name == "collection" else " ".join(value.split())
     if len(text) > longest:
         raise RealmError(f"{place}: {name!r} has {len(text):,} characters, and may have {longest}.")
     return text or None

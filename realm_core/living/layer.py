@@ -191,9 +191,10 @@ class Layer:
     def passing(self, wanted: Filter) -> Mask:
         """bool [A]: the documents, dead and living, that match a filter."""
         passing = np.ones(self.articles, np.bool_)
-        for column, values in (("id", wanted.documents), ("title", wanted.titles)):
-            if values is not None:
-                passing &= _is_in(self.article_table.column(column), values)
+        if wanted.documents is not None:
+            passing &= _is_in(self.article_table.column("id"), wanted.documents)
+        if wanted.titles is not None:
+            passing &= _is_in(_composed(self.article_table.column("title")), wanted.titles)
         if self.document_table is None:
             known = known_of(self.snapshot.manifest)
             passes = all(
@@ -203,14 +204,15 @@ class Layer:
             passes &= known["collection"] not in wanted.hidden_collections
             dated = wanted.since is not None or wanted.until is not None
             return passing & (passes and not dated and wanted.tags is None)
-        for column, values in (("language", wanted.languages), ("collection", wanted.collections)):
-            if values is not None:
-                passing &= _is_in(self.document_table.column(column), values)
+        if wanted.languages is not None:
+            passing &= _is_in(pc.utf8_lower(self.document_table.column("language")), wanted.languages)
+        if wanted.collections is not None:
+            passing &= _is_in(self.document_table.column("collection"), wanted.collections)
         if wanted.hidden_collections:
             passing &= ~_is_in(self.document_table.column("collection"), wanted.hidden_collections)
         if wanted.tags is not None:
             tags = self.document_table.column("tags").combine_chunks()
-            tagged = pc.list_parent_indices(tags).to_numpy()[_is_in(pc.list_flatten(tags), wanted.tags)]
+            tagged = pc.list_parent_indices(tags).to_numpy()[_is_in(_composed(pc.list_flatten(tags)), wanted.tags)]
             passing &= np.isin(np.arange(self.articles), tagged)
         dates = self.document_table.column("date")
         for bound, holds in ((wanted.since, pc.greater_equal), (wanted.until, pc.less_equal)):
@@ -218,6 +220,10 @@ class Layer:
                 held = pc.fill_null(holds(dates, pa.scalar(bound, pa.date32())), False)
                 passing &= held.to_numpy(zero_copy_only=False) if isinstance(held, pa.Array) else held.to_numpy()
         return passing
+
+
+def _composed(texts: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    return pc.utf8_normalize(texts, form="NFC")  # titles stay as they are written; older tags are, too
 
 
 def _is_in(values: pa.ChunkedArray | pa.Array, wanted: Collection[str]) -> Mask:

@@ -24,7 +24,8 @@ MAX_VALUE_CHARACTERS: Final = 512  # as long as a title may be
 class Filters:
     """Which documents a question is looked in. Each field that is given must hold; of its values, any will do.
 
-    titles: as they are written. since, until: the first and the last day; a document without a date is left out.
+    titles: whole ones. languages: in lower case, as documents have them.
+    since, until: the first and the last day; a document without a date is left out.
     """
 
     languages: tuple[str, ...] = ()
@@ -45,6 +46,7 @@ def checked_filters(given: Mapping[str, Any]) -> tuple[Filters, list[FieldError]
     languages, tags, titles = (
         _names(f"filters.{name}", given.get(name, ()), errors) for name in ("languages", "tags", "titles")
     )
+    languages = tuple(dict.fromkeys(one.lower() for one in languages))
     since, until = (_day(f"filters.{name}", given.get(name), errors) for name in ("since", "until"))
     if since and until and since > until:
         errors.append(FieldError("filters.until", "The last day must not be before the first."))

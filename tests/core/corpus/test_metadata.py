@@ -12,7 +12,7 @@ import pytest
 
 from realm_core.corpus import tables, work
 from realm_core.corpus.ingest import ingest
-from realm_core.corpus.metadata import DOCUMENTS_FILE, collection_name, table_in
+from realm_core.corpus.metadata import DOCUMENTS_FILE, composed, table_in
 from realm_core.corpus.rows import JsonLinesSource
 from realm_core.corpus.store import Snapshot
 from realm_core.runs.activity import Activity
@@ -85,4 +85,4 @@ def test_other_words_about_the_same_texts_are_another_snapshot(tmp_path: Path) -
 
 
 def test_names_that_look_the_same_are_the_same() -> None:
-    assert collection_name("cafe\u0301\n press ") == collection_name("caf\u00e9  press") == "caf\u00e9 press"
+    assert composed("cafe\u0301\n press ") == composed("caf\u00e9  press") == "caf\u00e9 press"

@@ -133,3 +133,14 @@ def test_documents_of_a_collection_are_found(index: LivingIndex) -> None:
     assert view.collection_of(0) == NAME
     others = view.found("a", without=["act"], wanted=Filter(hidden_collections=frozenset({NAME})))
     assert [view.document(row).id for row in others] == ["law"]
+
+
+def test_accents_may_be_decomposed_and_languages_in_upper_case(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    state = base_of(store, [document("base", "Caf\u00e9", 1), document("other", "Cafe", 2)])
+    new = document("new", "Cafe\u0301", 3, tags=("e\u0301te\u0301",), language="FR")
+    index = LivingIndex.open(store, edit(store, state, Changes((new,)), CountingEmbedder()))
+    assert index.where(Filter(titles=frozenset({"Caf\u00e9"}))).rows == 2
+    assert index.where(Filter(tags=frozenset({"\u00e9t\u00e9"}))).rows == 1
+    assert index.where(Filter(languages=frozenset({"fr"}))).rows == 1
+    assert index.corpus.collections[""].tags == {"\u00e9t\u00e9"}

@@ -110,7 +110,7 @@ def _day(text: str) -> Any:
 
 
 def test_where_no_block_passes_the_answer_says_so(board: Collection, member: Person) -> None:
-    response = ask(member.client, filters={"languages": ["xx"]})
+    response = ask(member.client, filters={"languages": ["XX"]})
     assert response.status_code == 201
     answer = response.json()
     assert answer["answer"] is None and answer["evidence"] == [] and answer["filters"] == {"languages": ["xx"]}
