@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, TypeVar, Unpack
 from uuid import uuid4
 
@@ -68,9 +67,7 @@ class AsyncClient:
     async def __aenter__(self) -> AsyncClient:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -247,6 +244,10 @@ class AsyncClient:
         """Let a document be what is given, as a whole. file: as for `add_document`."""
         path = f"/documents/{segment(document_id)}"
         return await self._do(Call("PUT", path, records.Edit, body=document.body(), file=file))
+
+    async def describe_document(self, document_id: str, about: records.NewDocument) -> records.Edit:
+        """Change what is said of a document and leave its text as it is. about: without text, address and id."""
+        return await self._do(Call("PATCH", f"/documents/{segment(document_id)}", records.Edit, body=about.body()))
 
     async def remove_document(self, document_id: str) -> None:
         """Remove a document."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, TypeVar, Unpack
 from uuid import uuid4
 
@@ -68,9 +67,7 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -245,6 +242,10 @@ class Client:
         """Let a document be what is given, as a whole. file: as for `add_document`."""
         path = f"/documents/{segment(document_id)}"
         return self._do(Call("PUT", path, records.Edit, body=document.body(), file=file))
+
+    def describe_document(self, document_id: str, about: records.NewDocument) -> records.Edit:
+        """Change what is said of a document and leave its text as it is. about: without text, address and id."""
+        return self._do(Call("PATCH", f"/documents/{segment(document_id)}", records.Edit, body=about.body()))
 
     def remove_document(self, document_id: str) -> None:
         """Remove a document."""

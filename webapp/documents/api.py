@@ -30,6 +30,7 @@ from webapp.documents.reading import (
     DocumentInput,
 )
 from webapp.documents.serializers import (
+    AboutSerializer,
     BulkSerializer,
     ChangedDocumentSerializer,
     ChangedUploadSerializer,
@@ -39,6 +40,7 @@ from webapp.documents.serializers import (
     NewDocumentSerializer,
     UploadSerializer,
     given,
+    given_about,
 )
 from webapp.documents.viewing import DocumentMissing, Listed, current_corpus_id, described, listed, show
 from webapp.models import DocumentStatus
@@ -227,8 +229,9 @@ class DocumentView(_DocumentsView):
     @extend_schema(
         operation_id="change_document",
         summary="Change a document",
-        description="Replaces title and text. Licence, attribution, address, language, date, tags and collection stay "
-        "if they are not given. Unchanged blocks keep their vectors. " + _REFUSED,
+        description="Replaces title and text (the text that it has stays with its headings). Licence, attribution, "
+        "address, language, date, tags and collection stay if they are not given. Unchanged blocks keep their vectors. "
+        + _REFUSED,
         parameters=[_KEY],
         request={"application/json": ChangedDocumentSerializer, "multipart/form-data": ChangedUploadSerializer},
         responses={200: EditSerializer, **problem_responses(400, 403, 404, 409, 413, 415, 422, 429, 507)},
@@ -238,7 +241,24 @@ class DocumentView(_DocumentsView):
         ],
     )
     def put(self, request: Request, document_id: str) -> Response:
-        one = given(checked(request, ChangedUploadSerializer))
+        return self._changed(request, document_id, given(checked(request, ChangedUploadSerializer)))
+
+    @extend_schema(
+        operation_id="describe_document",
+        summary="Change what is said of a document",
+        description="Its text stays, with headings, pages and a kept PDF, as does whatever is not given. " + _REFUSED,
+        parameters=[_KEY],
+        request={"application/json": AboutSerializer},
+        responses={200: EditSerializer, **problem_responses(400, 403, 404, 409, 413, 415, 422, 429)},
+        examples=[
+            OpenApiExample("A licence and tags", value=examples.ABOUT, request_only=True),
+            OpenApiExample("Edit", value=examples.EDIT, response_only=True, status_codes=["200"]),
+        ],
+    )
+    def patch(self, request: Request, document_id: str) -> Response:
+        return self._changed(request, document_id, given_about(checked(request, AboutSerializer)))
+
+    def _changed(self, request: Request, document_id: str, one: DocumentInput) -> Response:
         sent = _sent("change", one) | {"document": document_id}
         try:
             return self.edited(

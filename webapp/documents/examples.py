@@ -16,6 +16,8 @@ NEW: Final[dict[str, Any]] = {
 
 ADDRESS: Final[dict[str, Any]] = {"address": "https://example.org/turku.pdf", "licence": "CC BY 4.0"}
 
+ABOUT: Final[dict[str, Any]] = {"licence": "CC BY 4.0", "tags": ["cities", "castles"]}
+
 LISTED: Final[dict[str, Any]] = {
     "id": "d-3f1c9a5b7e2d4c60",
     "title": "Turku",

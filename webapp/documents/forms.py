@@ -137,6 +137,17 @@ class TextForm(DocumentForm):
         return [Text(self.cleaned_data["text"])]
 
 
+class ChangedTextForm(TextForm):
+    """The text of a document that is to be changed."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.fields["text"].help_text = (
+            "Each line is a paragraph. Headings, pages and a kept PDF stay if you leave the text as it is, and go with "
+            "any other."
+        )
+
+
 class FileForm(DocumentForm):
     """An uploaded file."""
 
@@ -224,7 +235,7 @@ ADDING: Final[dict[str, tuple[str, type[DocumentForm]]]] = {
     "file": ("Upload files", FilesForm),
     "address": ("From an address", AddressForm),
 }
-CHANGING: Final = ADDING | {"file": ("Upload a file", FileForm)}
+CHANGING: Final = ADDING | {"text": ("Paste text", ChangedTextForm), "file": ("Upload a file", FileForm)}
 
 
 def _file(uploaded: UploadedFile[Any]) -> File:

@@ -81,7 +81,12 @@ class Staged:
     fetch_id: uuid.UUID
 
 
-Source = Text | File | Address | Staged
+@dataclass(frozen=True)
+class Own:
+    """The text that the document in the corpus has, with its headings: what is said of it changes alone."""
+
+
+Source = Text | File | Address | Staged | Own
 
 
 @dataclass(frozen=True)
@@ -110,9 +115,12 @@ class DocumentInput:
     own: LivingDocument | None = None
 
     def with_own(self, own: LivingDocument) -> DocumentInput:
-        """It in the place of a document, whose values stay where none is given."""
+        """It in the place of a document, whose values stay where none is given; as does the source of the same text."""
         kept = {name: getattr(own, name) for name in _OWN if getattr(self, name) is None}
-        return replace(self, own=own, document_id=own.id, **kept)
+        source = self.source
+        if isinstance(source, Text) and source.text.strip().splitlines() == own.text.splitlines():
+            source = Own()
+        return replace(self, source=source, own=own, document_id=own.id, **kept)
 
 
 @dataclass(frozen=True)
@@ -120,6 +128,7 @@ class Taken:
     """A document in the corpus's format, and the format that it was read from.
 
     pdf: the content, of a PDF. original: the path of the kept PDF; empty: none is kept. name: of its file; empty: none.
+    text_of: the document in the corpus whose text it keeps; None: it has one of its own.
     """
 
     document: LivingDocument
@@ -127,6 +136,7 @@ class Taken:
     pdf: bytes | None = None
     original: str = ""
     name: str = ""
+    text_of: LivingDocument | None = None
 
 
 def checked(given: Sequence[DocumentInput]) -> None:
@@ -198,11 +208,15 @@ def read(given: Sequence[DocumentInput], corpus: CorpusSnapshot, *, only_one: bo
 
 def _read(given: DocumentInput, corpus: CorpusSnapshot, *, only_one: bool) -> list[Taken]:
     from realm_core.documents.reading import read_document, read_documents
-    from realm_core.documents.records import Limits
+    from realm_core.documents.records import Limits, ParsedDocument
     from realm_core.living.documents import DocumentRefused
 
     source = given.source
     assert not isinstance(source, Address | Staged)
+    if isinstance(source, Own):
+        assert given.own is not None
+        kept = ParsedDocument(given.own.title, "", (), (), BASE_FORMAT)
+        return [_taken(kept, given, corpus, None, "", alone=True)]
     file_name = source.name if isinstance(source, File) else ""
     if isinstance(source, Text):
         source = File(source.text.encode(errors="replace"), one_line(given.title), "text/plain; charset=utf-8")
@@ -243,7 +257,8 @@ def _taken(
     from realm_core.living.documents import DocumentRefused, LivingDocument, cleaned
 
     title, own = (given.title if alone else "") or read.title, given.own
-    text, sections = _with_sections(read.sections)
+    kept = own if isinstance(given.source, Own) else None
+    text, sections = (kept.text, kept.sections) if kept else _with_sections(read.sections)
     document = LivingDocument(
         id=given.document_id or read.identity or f"d-{uuid.uuid4().hex[:16]}",
         title=title,
@@ -263,7 +278,7 @@ def _taken(
     if own is None and (wrong := _wrong_id(document.id)):
         raise DocumentRefused(document.id, wrong)
     document = replace(document, language=document.language[:LONGEST_LANGUAGE])
-    return Taken(document, read.format, pdf, name=file_name)
+    return Taken(document, read.format, pdf, name=file_name, text_of=kept)
 
 
 def _wrong_id(document_id: str) -> str:

@@ -14,6 +14,8 @@ from webapp.documents.reading import (
     Address,
     DocumentInput,
     File,
+    Own,
+    Source,
     Text,
 )
 from webapp.models import DocumentStatus
@@ -174,6 +176,15 @@ def given(told: dict[str, Any]) -> DocumentInput:
         source = Address(told["address"])
     else:
         source = Text(told["text"])
+    return _with_source(source, told)
+
+
+def given_about(told: dict[str, Any]) -> DocumentInput:
+    """The same of a request that leaves a document's text as it is."""
+    return _with_source(Own(), told)
+
+
+def _with_source(source: Source, told: dict[str, Any]) -> DocumentInput:
     return DocumentInput(
         source,
         document_id=told.get("id", ""),

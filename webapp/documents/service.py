@@ -142,7 +142,11 @@ def _put(
             raise DocumentExists(next(one for one in ids if one in there))
         if changed_id is not None and not there:
             raise DocumentMissing(changed_id)
+        for one in taken:
+            if one.text_of is not None and view.document(there[one.document.id]) != one.text_of:
+                raise _Overtaken  # another edit has changed it since it was read
 
+    taken = [_with_file(one) for one in taken]
     taken = [one if one.pdf is None else replace(one, original=originals.keep(one.pdf)) for one in taken]
     read_ms = (time.perf_counter() - began) * 1e3
     try:
@@ -163,6 +167,14 @@ def read_inputs(given: Sequence[DocumentInput], changed_id: str | None = None) -
     if own is not None:
         fetched = [fetched[0].with_own(own)]
     return read(fetched, corpus, only_one=changed_id is not None)
+
+
+def _with_file(taken: Taken) -> Taken:
+    """One that keeps its text, with the format and the PDF that the text was read from."""
+    if taken.text_of is None:
+        return taken
+    row = Document.objects.filter(index=active().index, document_id=taken.document.id).first()
+    return taken if row is None else replace(taken, format=row.format, original=row.original)
 
 
 def _present(document_id: str) -> LivingDocument:

@@ -6,6 +6,7 @@ import json
 import re
 from io import StringIO
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -15,6 +16,8 @@ from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
 
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, post, problem
+from webapp.documents import service
+from webapp.documents.reading import DocumentInput, Taken, Text
 from webapp.models import CorpusState, Deployment, Document
 
 TURKU = {"id": "turku", "title": "Turku", "text": "Turku is a city in Finland.", "tags": ["cities"]}
@@ -75,6 +78,52 @@ def test_a_change_keeps_what_it_does_not_give(deployed: Deployment, program: Tok
     assert uploaded.status_code == 200, uploaded.content
     shown = Client().get("/api/v1/documents/turku").json()
     assert shown == shown | ABOUT | {"text": "Newer.", "date": None, "tags": ["a"]}
+
+
+def test_what_is_said_of_a_document_changes_without_its_text(
+    deployed: Deployment, program: TokenClient, staff: Person
+) -> None:
+    page = b"# Turku\n\n## Castle\n\nIt was founded\n\nin 1280.\n"
+    post_file = program.post("/api/v1/documents", {"file": SimpleUploadedFile("turku.md", page), **ABOUT})
+    address = f"/api/v1/documents/{quote(post_file.json()['documents'][0]['id'])}"
+
+    def shown() -> dict[str, object]:
+        found = Client().get(address).json()
+        return {name: found[name] for name in ("title", "text", "passages", "format", *ABOUT)}
+
+    first = shown()
+    assert first["format"] == "markdown" and "Castle" in str(first["passages"])
+    told = {"licence": "CC BY 4.0", "tags": ["b"], "date": ""}
+    assert program.patch(address, told, content_type="application/json").json()["changes"] == 1
+    assert shown() == first | told | {"date": None}
+    assert program.patch(address, {}, content_type="application/json").json()["changes"] == 0
+    body = {"title": "Turku", "text": first["text"], "licence": "CC0"}  # the text that it has
+    assert program.put(address, body, content_type="application/json").json()["changes"] == 1
+    assert shown() == first | told | {"date": None, "licence": "CC0"}
+    problem(program.patch(address, {"text": "Another."}, content_type="application/json"), 400)
+    problem(program.patch("/api/v1/documents/none", told, content_type="application/json"), 404)
+
+    form = {name: value for name, value in body.items() if name != "tags"} | {"licence": "Corrected", "step": "change"}
+    form["text"] = str(first["text"]).replace("\n", "\r\n")  # as browsers send it
+    document_id = address.rpartition("/")[2]
+    staff.client.post(f"/manage/documents/document/change/?id={document_id}", form)
+    assert shown()["licence"] == "Corrected" and shown()["passages"] == first["passages"]
+
+
+def test_a_text_that_was_changed_meanwhile_is_not_taken_back(
+    deployed: Deployment, program: TokenClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post(program, "documents", TURKU)
+    with_file = service._with_file
+
+    def overtaken(taken: Taken) -> Taken:
+        monkeypatch.setattr(service, "_with_file", with_file)
+        service.change("turku", DocumentInput(Text("Another text."), title="Turku"), by=None)
+        return with_file(taken)
+
+    monkeypatch.setattr(service, "_with_file", overtaken)
+    problem(program.patch("/api/v1/documents/turku", {"licence": "CC0"}, content_type="application/json"), 409)
+    assert Client().get("/api/v1/documents/turku").json()["text"] == "Another text."
 
 
 def test_an_id_whose_address_would_be_another_one_is_refused(

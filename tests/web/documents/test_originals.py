@@ -97,6 +97,13 @@ def test_programs_get_it_by_its_address(answering: Deployment, staff: Person, ou
     assert response.status_code == 200 and response["Content-Type"] == "application/pdf"
     assert response.content == REPORT
 
+    described = program.patch(
+        "/api/v1/documents/turku/report", {"licence": "CC BY 4.0"}, content_type="application/json"
+    )
+    assert described.json()["documents"][0]["format"] == "pdf"
+    shown = program.get("/api/v1/documents/turku/report").json()
+    assert shown == shown | {name: told[name] for name in ("passages", "original")} | {"licence": "CC BY 4.0"}
+
     Collection.objects.update_or_create(name="board", defaults={"private": True})
     assert outsider.client.get(told["original"]).status_code == 404
     assert program.get(told["original"]).status_code == 200
