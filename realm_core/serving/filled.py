@@ -33,7 +33,7 @@ class Mask:
 
 @dataclass(frozen=True)
 class Guess:
-    """Wordpieces for all masks, or a span, with their joint probability in each of the three ways."""
+    """Wordpieces for all masks, or a span without what stands beside its gap, with their joint probability in each of the three ways."""
 
     words: tuple[str, ...]
     text: str  # the wordpieces joined to words

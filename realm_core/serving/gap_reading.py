@@ -15,7 +15,7 @@ from realm_core.model import marginal
 from realm_core.questions.answers import normalise_answer
 from realm_core.serving.filled import Filling, FillingEvidence, Guess
 from realm_core.serving.provenance import Answer, Evidence, RankedAnswer
-from realm_core.text.masked import MASK, between_masks
+from realm_core.text.masked import MASK, between_masks, without_repetition
 
 _GUESSES = 5
 _ASKED = "what"
@@ -46,8 +46,8 @@ def filling_of(answer: Answer, sentence: str, truth: str | None) -> Filling:
     best = next(block for block in answer.evidence if block.block_id == evidence[0].block_id)
     return Filling(
         sentence=sentence,
-        guesses=tuple(_guess(one, best) for one in answer.answers[:_GUESSES]),
-        truth=None if true is None else _guess(true, best),
+        guesses=tuple(_guess(one, best, sentence) for one in answer.answers[:_GUESSES]),
+        truth=None if true is None else _guess(true, best, sentence),
         explains="truth" if looked_for is true else "guess",
         masks=(),
         best_block_id=best.block_id,
@@ -74,8 +74,9 @@ def _keys(named: RankedAnswer) -> set[str]:
     return {normalise_answer(text) or text.casefold() for text in (named.text, *named.also)}
 
 
-def _guess(named: RankedAnswer, best: Evidence) -> Guess:
-    return Guess((named.text,), named.text, None, best.likelihood_of(_keys(named)), named.probability)
+def _guess(named: RankedAnswer, best: Evidence, sentence: str) -> Guess:
+    words = (without_repetition(sentence, named.text),)
+    return Guess(words, named.text, None, best.likelihood_of(_keys(named)), named.probability)
 
 
 def _evidence(answer: Answer, keys: Collection[str]) -> tuple[FillingEvidence, ...]:

@@ -14,6 +14,7 @@ MASK = "[MASK]"
 MOST_MASKS = 10  # as many as pre-training masks in a sentence
 
 _MASK = re.compile(re.escape(MASK), re.IGNORECASE)
+_WORD = re.compile(r"\w+")
 
 
 def between_masks(sentence: str) -> list[str]:
@@ -38,6 +39,24 @@ def fill_masks(sentence: str, words: Sequence[str]) -> list[tuple[str, bool]]:
         texts += [(word.removeprefix("##"), True), (after, number < len(words) and not after.strip())]
     present = [(text, filled) for text, filled in texts if text]
     return [("".join(text for text, _ in run), filled) for filled, run in groupby(present, key=lambda text: text[1])]
+
+
+def without_repetition(sentence: str, words: str) -> str:
+    """What fills the only gap of the sentence, without the words that already stand beside the gap.
+
+    All of the words if all of them stand there.
+
+    >>> without_repetition("The Nile flows into the [MASK] Sea.", "Mediterranean Sea")
+    'Mediterranean'
+    """
+    before, after = (_WORD.findall(text.casefold()) for text in between_masks(sentence))
+    found = list(_WORD.finditer(words))
+    said = [word[0].casefold() for word in found]
+    first = next((n for n in range(len(said) - 1, 0, -1) if said[:n] == before[-n:]), 0)
+    last = next((n for n in range(len(said) - 1, 0, -1) if said[-n:] == after[:n]), 0)
+    if first + last >= len(said):
+        return words
+    return words[found[first].start() if first else 0 : found[-last - 1].end() if last else len(words)]
 
 
 def filled_words(sentence: str, words: Sequence[str]) -> str:

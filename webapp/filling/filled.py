@@ -56,6 +56,7 @@ class FillingView:
     sentence: list[tuple[str, bool]]  # with the best guess: texts, and whether they were filled in
     best: Guess
     looked_for: Guess  # the truth if it was given, else the best guess
+    found: bool  # false: more probably than not, no passage says it
     ways: tuple[WayView, ...]
     blocks: tuple[FilledBlockView, ...]
 
@@ -72,6 +73,7 @@ def look_at(filling: Filling) -> FillingView:
         sentence=fill_masks(filling.sentence, best.words),
         best=best,
         looked_for=looked_for,
+        found=(filling.no_answer_probability or 0.0) <= 0.5,
         ways=(
             *([WayView("without", looked_for.without_retrieval, None, without)] if filling.masks else []),
             WayView("best", looked_for.best_block, best_block, from_best),

@@ -26,18 +26,19 @@ from webapp.pages.htmx import HtmxRequest
 from webapp.refusals import InvalidRequest
 from webapp.serving.engine import EngineUnavailable
 
-# A sentence and its masked word. The first is the paper's own (Table 3).
+# A sentence and its masked word. The first is the paper's own (Table 3), which no passage of the default corpus says; the
+# shipped models find the others there (docs/results.md).
 EXAMPLES: Final = (
     (
-        "Mathematics",
+        "The paper’s example",
         "An equilateral triangle is easily constructed using a straightedge and compass, because 3 is a [MASK] prime.",
         "Fermat",
     ),
-    ("History", "After twenty-eight years the Berlin Wall came down on 9 November [MASK].", "1989"),
-    ("Chemistry", "Photosynthesis turns water and carbon dioxide into sugar and [MASK].", "oxygen"),
+    ("History", "The Titanic sank in the North Atlantic Ocean in [MASK].", "1912"),
+    ("Chemistry", "The chemical element with the symbol Au is [MASK].", "gold"),
     ("Film", "The science fiction film 2001: A Space Odyssey was directed by [MASK].", "Stanley Kubrick"),
-    ("Geography", "The Nile flows through Egypt and Sudan into the [MASK] Sea.", "Mediterranean"),
-    ("Space", "In [MASK], Apollo 11 brought the first people to the Moon.", "1969"),
+    ("Geography", "Mount Kilimanjaro is a dormant volcano in [MASK].", "Tanzania"),
+    ("Art", "The Mona Lisa was painted by [MASK].", "Leonardo da Vinci"),
 )
 
 

@@ -47,13 +47,13 @@ def percent(probability: float | None) -> str:
 
 @register.filter
 def fine_percent(probability: float) -> str:
-    """As `percent`, but with two significant digits if small: 0.00037 → "0.037 %", 1.1e-14 → "1.1 × 10⁻¹⁴"."""
+    """As `percent`, but with two significant digits if small: 0.00037 → "0.037 %", 1.1e-14 → "1.1 × 10⁻¹² %"."""
     if probability == 0 or probability >= 0.001:
         return percent(probability)
-    return scientific(probability) if probability < 0.000005 else f"{100 * probability:.2g}\N{NO-BREAK SPACE}%"
+    digits = scientific(100 * probability) if probability < 0.000005 else f"{100 * probability:.2g}"
+    return f"{digits}\N{NO-BREAK SPACE}%"
 
 
-@register.filter
 def scientific(value: float) -> str:
     """Two digits and a power of ten: 0.00021 → "2.1 × 10⁻⁴"."""
     digits, _, power = f"{value:.1e}".partition("e")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from realm_core.text.masked import between_masks, fill_masks, filled_words
+from realm_core.text.masked import between_masks, fill_masks, filled_words, without_repetition
 
 PLAIN = st.text(st.characters(exclude_characters="[]#", exclude_categories=["Cs"]), max_size=8)
 
@@ -47,3 +47,19 @@ def test_wordpieces_become_words(sentence: str, words: list[str], parts: list[st
 def test_there_must_be_a_word_for_each_mask() -> None:
     with pytest.raises(ValueError, match="zip"):
         fill_masks("[MASK] [MASK]", ["one"])
+
+
+@pytest.mark.parametrize(
+    ("sentence", "words", "left"),
+    [
+        ("into the [MASK] Sea.", "Mediterranean Sea", "Mediterranean"),
+        ("into the [MASK].", "the Mediterranean Sea", "Mediterranean Sea"),
+        ("on 9 November [MASK].", "9 November 1989", "1989"),
+        ("The [MASK] Prejudice", "the Pride and Prejudice", "Pride and"),
+        ("3 is a [MASK] prime.", "Prime", "Prime"),
+        ("Sea of [MASK] Sea.", "Marmara", "Marmara"),
+        ("at [MASK]", "No. 10", "No. 10"),
+    ],
+)
+def test_what_stands_beside_the_gap_is_left_out(sentence: str, words: str, left: str) -> None:
+    assert without_repetition(sentence, words) == left

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from django.test import override_settings
@@ -97,7 +98,7 @@ def test_the_truth_is_what_the_figures_are_about(engine: FakeEngine, outsider: P
 def test_a_truth_that_is_no_guess_stands_below_them(engine: FakeEngine, outsider: Person) -> None:
     source = outsider.client.get("/fill/", {"sentence": SENTENCE, "truth": "sexy"}).content.decode()
     foot = re.search(r"guess--truth.*?</tfoot>", source, re.S)
-    assert foot is not None and [text for _, text in figures(foot[0])] == ["1.0 × 10⁻¹⁴"] * 3
+    assert foot is not None and [text for _, text in figures(foot[0])] == ["1.0 × 10⁻¹² %"] * 3
 
 
 def test_several_gaps(engine: FakeEngine, outsider: Person) -> None:
@@ -171,7 +172,22 @@ def test_a_model_without_an_encoder_reads_the_gap(engine: FakeEngine, outsider: 
 def test_a_truth_that_no_passage_says(engine: FakeEngine, outsider: Person) -> None:
     engine.has_encoder = False
     source = outsider.client.get("/fill/", {"sentence": SENTENCE, "truth": "Mersenne"}).content.decode()
-    assert "found “<bdi>Mersenne</bdi>” in none of them" in source
+    assert "found “<bdi>Mersenne</bdi>” in none of the texts" in source
+
+
+def test_that_no_passage_says_it_is_said_first(engine: FakeEngine, outsider: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.has_encoder = False
+    said = replace(fillings.read(), no_answer_probability=0.51)
+    monkeypatch.setattr(engine, "fill", lambda *_, **__: said)
+    response = outsider.client.get("/fill/", {"sentence": SENTENCE}, headers=HTMX)
+    page = Page(response.content.decode())
+    assert page.one("h2", "answer__label") == "No filling found"
+    assert page.one("p", "filled") == SENTENCE and "fermat" not in page.one("h1").lower()
+    assert page.one("p", "answer__reason").startswith("That none of these passages says it gets 51.0 %")
+    nearest = " ".join(page.one("p", "answer__nearest").split())
+    assert nearest.startswith("What came nearest: “Fermat”,")
+    announced = next(text for attributes, text in page.all("p") if attributes.get("id") == "announcer")
+    assert announced == "None of these passages says it, 51.0 %."
 
 
 def test_while_the_model_is_loading_the_sentence_waits(db: None, loader: Loader, outsider: Person) -> None:
@@ -222,7 +238,7 @@ def test_other_methods_are_refused(engine: FakeEngine, outsider: Person) -> None
         (0.0005, "0.05 %"),
         (0.00037, "0.037 %"),
         (0.000006, "0.0006 %"),
-        (1.1e-14, "1.1 × 10⁻¹⁴"),
+        (1.1e-14, "1.1 × 10⁻¹² %"),
     ],
 )
 def test_however_small_a_probability_its_size_is_shown(probability: float, shown: str) -> None:
