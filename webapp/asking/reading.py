@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from webapp.serving.originals import InOriginal
 
 _OTHERS_SHOWN = 8  # further alternatives are very improbable and summed up
+_LEAST_SHOWN = 0.001  # as are alternatives less probable than that
+_LEAST_TENTH = 0.0005  # is rounded to 0.1 %
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class AnswerOutcome:
     text: str
     kind: str  # "answer", "no_answer" or "rest"
     probability: float
-    tenths: int
+    tenths: int | None  # None: "< 0.1 %", which is in no sum
 
 
 @dataclass(frozen=True)
@@ -174,14 +176,17 @@ def _explained(answer: Answer) -> tuple[float, str]:
 def _outcomes(answer: Answer) -> tuple[AnswerOutcome, ...]:
     """Other possible outcomes: other answers, "not here" and, summed up, everything that was not stored by name."""
     others: Sequence[RankedAnswer] = answer.answers[1:] if answer.explains != "no_answer" else answer.answers
-    rows = [(other.text, "answer", other.probability) for other in others[:_OTHERS_SHOWN]]
+    nearest = others[:1] if answer.explains == "no_answer" else []  # which the headline names, however improbable
+    shown = [*nearest, *(other for other in others[len(nearest) :] if other.probability >= _LEAST_SHOWN)]
+    rows = [(other.text, "answer", other.probability) for other in shown[:_OTHERS_SHOWN]]
     if answer.no_answer_probability is not None and answer.explains != "no_answer":
         rows.append(("", "no_answer", answer.no_answer_probability))
     top = _explained(answer)[0]
     rest = 1.0 - top - sum(probability for _, _, probability in rows)
-    if answer.evidence and rest > 0.0005:
+    if answer.evidence and rest > _LEAST_TENTH:
         rows.append(("", "rest", rest))
     rows.sort(key=lambda row: (row[1] != "answer", row[1] == "rest"))
-    shown = sum(probability for _, _, probability in rows)
-    tenths = add_up([probability for _, _, probability in rows], shown)
-    return tuple(AnswerOutcome(*row, figure) for row, figure in zip(rows, tenths, strict=True))
+    rounded = [row for row in rows if row[2] >= _LEAST_TENTH]
+    probabilities = [probability for _, _, probability in rounded]
+    tenths = dict(zip(rounded, add_up(probabilities, sum(probabilities)), strict=True))
+    return tuple(AnswerOutcome(*row, tenths.get(row)) for row in rows)

@@ -12,7 +12,7 @@ import pytest
 from tests.web.conftest import Person
 from tests.web.pages import stored
 from tests.web.pages.pages import Page, block_part, figures, sum_rows, tenths
-from tests.web.pages.stored import ODYSSEY
+from tests.web.pages.stored import ODYSSEY, Read
 
 pytestmark = pytest.mark.django_db
 
@@ -112,7 +112,7 @@ def test_the_other_outcomes_make_up_a_hundred_per_cent(outsider: Person) -> None
     assert sum(tenths(shown) for _, shown in rows) + 520 == 1000
     page = Page(source)
     assert [text for _, text in page.all("span", "other__text")] == [
-        "Arthur C. Clarke", "Ridley Scott", "fictional", "No answer in these blocks", "All other readings together",
+        "Arthur C. Clarke", "Ridley Scott", "No answer in these blocks", "All other readings together",
     ]  # fmt: skip
 
 
@@ -195,6 +195,17 @@ def test_htmx_gets_what_changes_and_the_reader_is_told(outsider: Person) -> None
 def test_going_back_in_the_browser_gets_the_whole_page(outsider: Person) -> None:
     headers = {"HX-Request": "true", "HX-History-Restore-Request": "true"}
     assert "<html" in _source(outsider, stored.store(), **headers)
+
+
+@pytest.mark.parametrize(("likelihood", "shown"), [(0.0004, "< 0.1 %"), (0.0016, "0.2 %")])
+def test_what_came_nearest_has_one_figure_and_no_noise(outsider: Person, likelihood: float, shown: str) -> None:
+    blocks = (Read("Mars", "Mars is the fourth planet from the Sun.", 1.0, {"fourth": likelihood, "Sun": 0.0003}, 0.99),)
+    source = _source(outsider, stored.store(stored.payload(blocks, explains="no_answer")))
+    page = Page(source)
+    assert [text for a, text in page.all("h2") if a.get("id") == "others-title"] == ["What came nearest"]
+    assert [text for _, text in page.all("span", "other__text")] == ["fourth", "All other readings together"]
+    assert figures(source[source.index('id="others-title"') :])[0][1] == shown
+    assert f"“fourth”, {shown}" in page.one("p", "answer__reason")
 
 
 def test_no_answer_is_said_and_the_evidence_shown(outsider: Person) -> None:
