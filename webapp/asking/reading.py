@@ -63,6 +63,7 @@ class AnswerOutcome:
     text: str
     kind: str  # "answer", "no_answer" or "rest"
     probability: float
+    also: tuple[str, ...]  # other wordings of the answer, whose probabilities are included
     tenths: int | None  # None: "< 0.1 %", which is in no sum
 
 
@@ -178,15 +179,15 @@ def _outcomes(answer: Answer) -> tuple[AnswerOutcome, ...]:
     others: Sequence[RankedAnswer] = answer.answers[1:] if answer.explains != "no_answer" else answer.answers
     nearest = others[:1] if answer.explains == "no_answer" else []  # which the headline names, however improbable
     shown = [*nearest, *(other for other in others[len(nearest) :] if other.probability >= _LEAST_SHOWN)]
-    rows = [(other.text, "answer", other.probability) for other in shown[:_OTHERS_SHOWN]]
+    rows = [(other.text, "answer", other.probability, other.also) for other in shown[:_OTHERS_SHOWN]]
     if answer.no_answer_probability is not None and answer.explains != "no_answer":
-        rows.append(("", "no_answer", answer.no_answer_probability))
+        rows.append(("", "no_answer", answer.no_answer_probability, ()))
     top = _explained(answer)[0]
-    rest = 1.0 - top - sum(probability for _, _, probability in rows)
+    rest = 1.0 - top - sum(probability for _, _, probability, _ in rows)
     if answer.evidence and rest > _LEAST_TENTH:
-        rows.append(("", "rest", rest))
+        rows.append(("", "rest", rest, ()))
     rows.sort(key=lambda row: (row[1] != "answer", row[1] == "rest"))
     rounded = [row for row in rows if row[2] >= _LEAST_TENTH]
-    probabilities = [probability for _, _, probability in rounded]
+    probabilities = [probability for _, _, probability, _ in rounded]
     tenths = dict(zip(rounded, add_up(probabilities, sum(probabilities)), strict=True))
     return tuple(AnswerOutcome(*row, tenths.get(row)) for row in rows)

@@ -116,6 +116,13 @@ def test_the_other_outcomes_make_up_a_hundred_per_cent(outsider: Person) -> None
     ]  # fmt: skip
 
 
+def test_wordings_of_the_other_outcomes_are_named(outsider: Person) -> None:
+    value = stored.payload()
+    value["answers"][1]["also"] = ["Arthur Clarke", "Clarke"]
+    page = Page(_source(outsider, stored.store(value)))
+    assert [text for _, text in page.all("p", "other__also")] == ["also read as “Arthur Clarke”, “Clarke”"]
+
+
 def test_what_answered_and_how_long_it_took(outsider: Person) -> None:
     page = Page(_source(outsider, stored.store()))
     facts = [text for _, text in page.all("dd")]
