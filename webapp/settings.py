@@ -35,7 +35,7 @@ REALM_HOST           name of a machine, the same in all its containers (default:
 JOB_NICENESS         niceness of jobs beside the web server on the same machine: from 0 to 19 (default: 10)
 JOB_LEASE_S          seconds without a sign of life after which a worker's job is given to another (default: 60)
 MODEL                the shipped model to serve (default: realm-base)
-METRICS_OPEN         whether everybody may read /metrics (default: off; admins and tokens)
+METRICS_OPEN         metrics for everybody, see docs/operations.md (default: off)
 LOG_LEVEL            default: INFO
 LOG_FORMAT           line (the default), or json for one object per line
 """

@@ -1,4 +1,4 @@
-"""Lead sections of Wikipedia's vital articles, from a PyPI data package.
+"""Opening paragraphs of the lead sections of Wikipedia's vital articles, from a PyPI data package.
 
 Only the package's data file is read; its code is not imported.
 """

@@ -97,6 +97,11 @@ class Reading:
         """Whether the prior depends on the blocks' text, so that the retriever's own prior is another number."""
         return self.answer.normalisation == "joint"
 
+    @property
+    def weight_name(self) -> str:
+        """What the factor of the likelihood is called: under `joint` it is no prior (docs/how-it-computes.md)."""
+        return "weight" if self.joint else "prior"
+
 
 def read(
     payload: dict[str, Any],

@@ -115,7 +115,10 @@ class EvidenceSerializer(serializers.Serializer[Any]):
     url = serializers.CharField(allow_blank=True)
     start = serializers.IntegerField(allow_null=True, help_text="Start of the answer; null: the block has no span.")
     end = serializers.IntegerField(allow_null=True)
-    prior = serializers.FloatField(help_text="p(block | question); sums to one over the blocks read.")
+    prior = serializers.FloatField(
+        help_text="The factor of the likelihood; sums to one over the blocks read. p(block | question), except under the "
+        "normalisation joint: there it is the block's weight, which includes the reader's scores."
+    )
     likelihood = serializers.FloatField(help_text="p(answer | block, question).")
     posterior = serializers.FloatField(help_text="p(block | answer, question); sums to one over the blocks read.")
     support = serializers.FloatField(help_text="Posterior − prior; positive: the block supports the answer.")

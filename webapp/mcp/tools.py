@@ -128,7 +128,11 @@ _BLOCK: Final = {
     "text": _TEXT,
 }
 _WEIGHTS: Final = {
-    "prior": _typed("number", "p(block | question); sums to one over the blocks read."),
+    "prior": _typed(
+        "number",
+        "The factor of the likelihood; sums to one over the blocks read. p(block | question), except under the "
+        "normalisation joint: there it is the block's weight, which includes the reader's scores.",
+    ),
     "likelihood": _typed("number", "p(answer | block, question)."),
     "posterior": _typed("number", "p(block | answer, question); sums to one over the blocks read."),
     "support": _typed("number", "Posterior − prior; positive: the block supports the answer."),

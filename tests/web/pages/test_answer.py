@@ -243,7 +243,9 @@ def test_where_the_prior_has_seen_the_text_the_retriever_has_its_own_number(outs
     source = _source(outsider, stored.store(value))
     assert source.count("Retriever’s softmax") == 10  # the figure, and what it means
     assert figures(block_part(source, ODYSSEY[0].block_id))[0] == (0.2, "20.0 %")
-    assert "Retriever’s softmax" not in _source(outsider, stored.store())
+    assert "Σ weight × likelihood" in source and "<dt>Prior" not in source
+    plain = _source(outsider, stored.store())
+    assert "Retriever’s softmax" not in plain and "Σ prior × likelihood" in plain
 
 
 def test_text_is_data(outsider: Person) -> None:
