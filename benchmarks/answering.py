@@ -17,7 +17,6 @@ from benchmarks.exports import export_span_reader
 from benchmarks.inputs import Inputs, Size
 from benchmarks.peers import PeerProcess
 from benchmarks.rounds import apart, latencies, ratios, run_rounds, summary
-from realm_core.model.checkpoint import load_model
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.pairs import ReadingPair
 from realm_core.model.reader import Reader
@@ -56,7 +55,7 @@ def _measure(
     their_dtypes = {THEIRS: "float32"} | ({} if fast == "float32" else {f"{THEIRS}, {fast}": fast})
     with tempfile.TemporaryDirectory() as folder:
         reader = Path(folder) / "reader"
-        apart(partial(_export, inputs, reader))
+        apart(partial(export_span_reader, inputs.model, reader))
         for name, dtype in their_dtypes.items():
             peer.call("load_reader", name=name, folder=str(reader), dtype=dtype)
     readings = [
@@ -104,11 +103,6 @@ def _measure(
             "questions_per_s": summary([_questions_per_s(engine, questions) for _ in range(size.rounds)]),
         },
     }
-
-
-def _export(inputs: Inputs, folder: Path) -> None:
-    model = load_model(inputs.model)
-    export_span_reader(model.reader.bert, model.config.base, folder)
 
 
 def _ask_ms(engine: Engine, questions: list[str], phases: dict[str, list[float]], first: int) -> list[float]:

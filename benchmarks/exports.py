@@ -12,6 +12,7 @@ from torch import Tensor
 from realm_core.files import read_json, write_json
 from realm_core.model.base import base_folder
 from realm_core.model.bert import Bert
+from realm_core.model.checkpoint import load_model
 from realm_core.model.embedder import Embedder
 from realm_core.model.encoder import Encoder
 
@@ -25,13 +26,14 @@ def export_sentence_encoder(bert: Bert, base: str, folder: Path) -> None:
     save_file({**load_file(folder / _WEIGHTS), **_weights(bert, "")}, folder / _WEIGHTS, metadata={"format": "pt"})
 
 
-def export_span_reader(bert: Bert, base: str, folder: Path, *, seed: int = 0) -> None:
-    """A BertForQuestionAnswering folder of `bert` and a span head drawn from `seed` (BERT's usual σ = 0.02).
+def export_span_reader(model_folder: Path, folder: Path, *, seed: int = 0) -> None:
+    """A BertForQuestionAnswering folder: the BERT of a model's reader, and a span head drawn from `seed` (σ = 0.02).
 
     The head decides what is answered, not how long it takes.
     """
+    model = load_model(model_folder)
     folder.mkdir(parents=True)
-    source = base_folder(base)
+    source = base_folder(model.config.base)
     config = {**read_json(source / "config.json"), "architectures": ["BertForQuestionAnswering"]}
     write_json(folder / "config.json", config)
     for name in _TOKENIZER_FILES:
@@ -39,7 +41,7 @@ def export_span_reader(bert: Bert, base: str, folder: Path, *, seed: int = 0) ->
             shutil.copy(source / name, folder / name)
     head_2W = torch.randn(2, config["hidden_size"], generator=torch.Generator().manual_seed(seed)) * 0.02
     head = {"qa_outputs.weight": head_2W, "qa_outputs.bias": torch.zeros(2)}
-    save_file({**_weights(bert, "bert."), **head}, folder / _WEIGHTS, metadata={"format": "pt"})
+    save_file({**_weights(model.reader.bert, "bert."), **head}, folder / _WEIGHTS, metadata={"format": "pt"})
 
 
 def export_realm(embedder: Embedder, encoder: Encoder, path: Path) -> None:

@@ -36,7 +36,6 @@ from benchmarks.rounds import ratios as within_rounds
 from benchmarks.web import database, free_port, memory, request, server, serving
 from realm_core.errors import RealmError
 from realm_core.files import write_json
-from realm_core.model.checkpoint import load_model
 from workers.guards import HOST
 
 RESULTS = Path(__file__).resolve().parent / "results" / "load.json"
@@ -210,7 +209,7 @@ def _peer(inputs: Inputs, found: dict[str, list[str]], data: Path, environment: 
     """What asks the peer, whose server is there as long."""
     python, reader, program = LIBRARIES.ensure(), data / "reader", data / "peer_wsgi.py"
     program.write_bytes((Path(__file__).resolve().parent / "peer_wsgi.py").read_bytes())
-    apart(lambda: _export(inputs, reader))
+    apart(lambda: export_span_reader(inputs.model, reader))
     write_json(data / "readings.json", found)
     given = {
         **environment,
@@ -227,11 +226,6 @@ def _peer(inputs: Inputs, found: dict[str, list[str]], data: Path, environment: 
     )
     with serving(command, port, given, data / "peer.log"):
         yield partial(_ask_peer, port)
-
-
-def _export(inputs: Inputs, folder: Path) -> None:
-    model = load_model(inputs.model)
-    export_span_reader(model.reader.bert, model.config.base, folder)
 
 
 def _ask_peer(port: int, question: str) -> tuple[int, str]:

@@ -14,8 +14,12 @@ from numpy.typing import DTypeLike
 
 from realm_core.errors import RealmError
 
+Array = np.ndarray[Any, np.dtype[Any]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+Rows = np.ndarray[Any, np.dtype[np.int64]]  # row numbers of blocks or articles
 
-def save_array(path: Path, array: np.ndarray[Any, np.dtype[Any]]) -> None:
+
+def save_array(path: Path, array: Array) -> None:
     """Write an .npy file, as `np.save` does, which ignores a disk that becomes full behind its buffer.
 
     OSError if there is no room.
@@ -36,7 +40,7 @@ def open_array(
     """
     try:
         with warnings.catch_warnings(action="ignore"):  # headers written by Python 2
-            array: np.ndarray[Any, np.dtype[Any]] = np.lib.format.open_memmap(path, mode=mode)
+            array: Array = np.lib.format.open_memmap(path, mode=mode)
     except MemoryError:
         raise RealmError(f"{path} does not fit into the memory.") from None
     # numpy evaluates the header as a Python literal, and passes on whatever that raises.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 Span = tuple[int, int]  # start and end, in characters of an article's text
+BLOCK_ID = re.compile(r"[0-9a-f]{32}")  # as `block_id` makes them
 # What may be stated of a document.
 LONGEST_ID = 200  # characters
 LONGEST_LANGUAGE = 20

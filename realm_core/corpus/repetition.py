@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from realm_core.arrays import Mask
+
 Numbers = np.ndarray[Any, np.dtype[np.uint64]]
-_Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class FirstOnly:
@@ -22,7 +23,7 @@ class FirstOnly:
         self._recurring = recurring_prefixes
         self._seen: set[str] = set()
 
-    def mask(self, ids: Sequence[str], considered: _Mask) -> _Mask:
+    def mask(self, ids: Sequence[str], considered: Mask) -> Mask:
         """`considered`, with False for every id that was seen before."""
         kept = considered.copy()
         for position in np.flatnonzero(np.isin(id_prefixes(ids), self._recurring) & considered).tolist():

@@ -6,7 +6,6 @@ binary search in a sorted file of id prefixes. All methods are thread-safe.
 
 from __future__ import annotations
 
-import re
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -20,13 +19,12 @@ import pyarrow.compute as pc
 
 from realm_core.arrays import open_array
 from realm_core.corpus import tables
-from realm_core.corpus.records import Article, Block, Section, Span
+from realm_core.corpus.records import BLOCK_ID, Article, Block, Section, Span
 from realm_core.corpus.tasks import PACKAGES
 from realm_core.errors import RealmError
 from realm_core.files import checksum, plain_name, read_json
 from realm_core.text.spelling import Lexicon
 
-_BLOCK_ID = re.compile(r"[0-9a-f]{32}")
 _TITLES_READ = 500_000  # for the spelling of questions
 
 
@@ -125,7 +123,7 @@ class Snapshot:
 
     def row_of(self, block_id: str) -> int | None:
         """The row of the block with this id, None if there is none."""
-        if not _BLOCK_ID.fullmatch(block_id):
+        if not BLOCK_ID.fullmatch(block_id):
             return None
         prefix = np.uint64(int(block_id[:16], 16))
         position = int(np.searchsorted(self._prefixes, prefix))

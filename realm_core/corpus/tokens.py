@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from realm_core.arrays import open_array, save_array
+from realm_core.arrays import Array, open_array, save_array
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tables import tokens_folder
 from realm_core.errors import RealmError
@@ -28,15 +28,14 @@ from realm_core.text.wordpieces import Wordpieces
 
 FORMAT = 1
 _ROWS_AT_ONCE = 4096
-_Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
 class Ragged:
     """Concatenated sequences of wordpieces. values_T: ids; starts_N1: the offset of each sequence, then the total."""
 
-    values_T: _Array
-    starts_N1: _Array
+    values_T: Array
+    starts_N1: Array
 
     def __len__(self) -> int:
         return len(self.starts_N1) - 1
@@ -48,7 +47,7 @@ class BlockTokens:
 
     titles: Ragged
     bodies: Ragged
-    text_hashes_N: _Array
+    text_hashes_N: Array
 
     def __len__(self) -> int:
         return len(self.bodies)
@@ -105,7 +104,7 @@ def _make(
     snapshot: Snapshot, wordpieces: Wordpieces, folder: Path, identity: dict[str, Any], activity: Activity
 ) -> None:
     activity.say("Tokenising the corpus, once.")
-    ids: dict[str, list[_Array]] = {"titles": [], "bodies": []}
+    ids: dict[str, list[Array]] = {"titles": [], "bodies": []}
     lengths: dict[str, list[int]] = {"titles": [], "bodies": []}
     hashes = np.empty(len(snapshot), np.uint64)
     for start in range(0, len(snapshot), _ROWS_AT_ONCE):

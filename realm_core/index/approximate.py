@@ -21,12 +21,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from realm_core.arrays import open_array
+from realm_core.arrays import Rows, open_array
 from realm_core.computing import compute_each
 from realm_core.errors import RealmError, quoted
 from realm_core.index.choice import SearchChoice, SearchKind, search_of
 from realm_core.index.manifest import MANIFEST_FILE, read_manifest, verified_file
-from realm_core.index.stored_rows import Rows, StoredRows
+from realm_core.index.stored_rows import StoredRows
 
 log = logging.getLogger(__name__)
 

@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from realm_core.arrays import Rows
 from realm_core.errors import EngineUnavailable, RealmError
 from realm_core.index.choice import MilvusServer
 
 Vectors = np.ndarray[Any, np.dtype[np.float32]]
-Rows = np.ndarray[Any, np.dtype[np.int64]]
 
 MOST_FOUND = 16_384  # Milvus's limit of results for one query
 _SEARCH_WITHIN_S = 10.0  # then the questions that wait are refused

@@ -19,11 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from realm_core.arrays import Rows
 from realm_core.errors import RealmError
 from realm_core.index.generation import read_shard
 from realm_core.index.search import merged
-
-Rows = np.ndarray[Any, np.dtype[np.int64]]
 
 _BYTES = 2  # of a number, float16
 _SLICE_ROWS = 1 << 18  # scored at once: 256 MB at a dimension of 256

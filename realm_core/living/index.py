@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from realm_core.arrays import Mask
 from realm_core.errors import RealmError
 from realm_core.index.choice import WantedSearch
 from realm_core.index.search import ExactSearch, merged
 from realm_core.living.documents import Filter
-from realm_core.living.layer import Layer, Mask
+from realm_core.living.layer import Layer
 from realm_core.living.search import Allowed, BaseSearch, open_base
 from realm_core.living.state import BASE, CorpusState
 from realm_core.living.store import Store

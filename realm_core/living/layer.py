@@ -18,6 +18,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from realm_core.arrays import Mask, Rows
 from realm_core.corpus import tables
 from realm_core.corpus.metadata import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, known_of, table_in
 from realm_core.corpus.store import Snapshot
@@ -28,9 +29,6 @@ from realm_core.index.manifest import read_manifest, verified_file
 from realm_core.living.collections import CollectionFacts, collections_of
 from realm_core.living.documents import Filter, LivingDocument
 from realm_core.living.state import BASE
-
-Rows = np.ndarray[Any, np.dtype[np.int64]]
-Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class StoredVectors:

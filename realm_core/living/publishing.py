@@ -19,12 +19,12 @@ from typing import Any, Final
 import numpy as np
 from torch import Tensor
 
-from realm_core.arrays import open_array, save_array
+from realm_core.arrays import Mask, open_array, save_array
 from realm_core.corpus import tables
 from realm_core.files import disk_errors, read_json, remove_folder, write_json
 from realm_core.index.approximate_build import build_search, end_build
 from realm_core.index.choice import SearchKind
-from realm_core.living.layer import Layer, Mask
+from realm_core.living.layer import Layer
 from realm_core.living.state import BASE, Base
 from realm_core.living.store import FOLDING, Store
 from realm_core.living.view import CorpusView

@@ -15,13 +15,14 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from realm_core.arrays import Rows
 from realm_core.errors import EngineUnavailable
 from realm_core.index.approximate import ApproximateSearch, RowFilter, open_approximate
 from realm_core.index.choice import MilvusServer, WantedSearch
 from realm_core.index.generation import Generation
 from realm_core.index.milvus import MOST_FOUND, MilvusVectors, not_among
 from realm_core.index.search import stable_top
-from realm_core.index.stored_rows import Rows, StoredRows
+from realm_core.index.stored_rows import StoredRows
 from realm_core.index.to_milvus import open_vectors
 from realm_core.tensors import fill
 

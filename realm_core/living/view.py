@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from realm_core.arrays import Mask
 from realm_core.corpus.records import Article, Block
 from realm_core.living.collections import CollectionFacts, joined
 from realm_core.living.documents import Filter, LivingDocument
-from realm_core.living.layer import Layer, Mask
+from realm_core.living.layer import Layer
 from realm_core.living.state import BASE, CorpusState
 
 

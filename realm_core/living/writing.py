@@ -19,7 +19,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from realm_core.arrays import save_array
+from realm_core.arrays import Mask, Rows, save_array
 from realm_core.corpus import tables
 from realm_core.corpus.metadata import DOCUMENTS_FILE, DOCUMENTS_SCHEMA
 from realm_core.corpus.packing import MAX_WORDPIECES
@@ -29,7 +29,7 @@ from realm_core.files import publish_folder, remove_folder, sha256_of_file, writ
 from realm_core.index.manifest import FORMAT as GENERATION_FORMAT
 from realm_core.index.tasks import SHARD_ROWS
 from realm_core.living.documents import LivingDocument, document_rows
-from realm_core.living.layer import Layer, Mask, Rows
+from realm_core.living.layer import Layer
 from realm_core.tensors import save_tensors
 
 _ARTICLES_AT_ONCE = 4096

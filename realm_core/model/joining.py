@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from realm_core.arrays import Array
 from realm_core.corpus.tokens import BlockTokens, Ragged
 from realm_core.model.packed import Packed
 from realm_core.text.wordpieces import Wordpieces
-
-_Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
@@ -31,8 +29,8 @@ class Pieces:
     """
 
     source_S: Tensor
-    starts_P: _Array
-    lengths_P: _Array
+    starts_P: Array
+    lengths_P: Array
     segment: int
 
     @classmethod
@@ -46,7 +44,7 @@ class Pieces:
         """Each slice repeated `times` times in a row."""
         return Pieces(self.source_S, np.repeat(self.starts_P, times), np.repeat(self.lengths_P, times), self.segment)
 
-    def cut(self, limit_P: _Array | int) -> Pieces:
+    def cut(self, limit_P: Array | int) -> Pieces:
         """Slices truncated to `limit_P`."""
         return Pieces(self.source_S, self.starts_P, np.minimum(self.lengths_P, np.maximum(limit_P, 0)), self.segment)
 
@@ -88,7 +86,7 @@ class Joiner:
         self._title_ids = _on(tokens.titles, device)
         self._body_ids = _on(tokens.bodies, device)
 
-    def blocks(self, rows_P: _Array, limit: int) -> Packed:
+    def blocks(self, rows_P: Array, limit: int) -> Packed:
         """join(z) of the blocks in rows_P; row −1 is the null block, `[CLS] [SEP] [SEP]`."""
         title, body = self._title(rows_P), self._body(rows_P)
         body = body.cut(limit - 3 - title.lengths_P)
@@ -96,7 +94,7 @@ class Joiner:
             [self._special("cls", rows_P), title, self._special("sep", rows_P), body, self._end(rows_P)]
         )
 
-    def blocks_without(self, rows_P: _Array, first_P: _Array, stop_P: _Array, limit: int) -> Packed:
+    def blocks_without(self, rows_P: Array, first_P: Array, stop_P: Array, limit: int) -> Packed:
         """join(z) of the blocks in rows_P without the body's wordpieces [first_P, stop_P)."""
         title, body = self._title(rows_P), self._body(rows_P)
         room_P = limit - 3 - title.lengths_P
@@ -105,7 +103,7 @@ class Joiner:
         head = [self._special("cls", rows_P), title, self._special("sep", rows_P)]
         return concatenated([*head, before, after, self._end(rows_P)])
 
-    def block_lengths(self, rows_P: _Array, limit: int) -> _Array:
+    def block_lengths(self, rows_P: Array, limit: int) -> Array:
         """Wordpieces of join(z) of the blocks in rows_P."""
         title_P, body_P = self._title(rows_P).lengths_P, self._body(rows_P).lengths_P
         return np.asarray(np.minimum(title_P + body_P + 3, np.maximum(limit, title_P + 3)))
@@ -115,11 +113,11 @@ class Joiner:
         rows = queries.lengths_P
         return concatenated([self._special("cls", rows), queries, self._special("sep", rows)])
 
-    def pairs(self, queries: Pieces, rows_P: _Array, limit: int, *, title: bool) -> Packed:
+    def pairs(self, queries: Pieces, rows_P: Array, limit: int, *, title: bool) -> Packed:
         """join(x, z), x from `queries`, z from rows_P (−1: the null block); with `title`, the title is in between."""
         return self.readings(queries, rows_P, limit, title=title)[0]
 
-    def readings(self, queries: Pieces, rows_P: _Array, limit: int, *, title: bool) -> tuple[Packed, _Array, _Array]:
+    def readings(self, queries: Pieces, rows_P: Array, limit: int, *, title: bool) -> tuple[Packed, Array, Array]:
         """As `pairs`; also the offset of each body in T, and its number of wordpieces after truncation."""
         body = self._body(rows_P)
         head = [self._special("cls", rows_P), queries, self._special("sep", rows_P)]
@@ -134,21 +132,21 @@ class Joiner:
         lengths_P = np.asarray(packed.lengths)
         return packed, np.cumsum(lengths_P) - lengths_P + used_P, body.lengths_P
 
-    def _special(self, which: str, like_P: _Array) -> Pieces:
+    def _special(self, which: str, like_P: Array) -> Pieces:
         source = self._cls if which == "cls" else self._sep
         return Pieces(source, np.zeros(len(like_P), np.int64), np.ones(len(like_P), np.int64), 0)
 
-    def _end(self, like_P: _Array) -> Pieces:
+    def _end(self, like_P: Array) -> Pieces:
         return Pieces(self._sep, np.zeros(len(like_P), np.int64), np.ones(len(like_P), np.int64), 1)
 
-    def _title(self, rows_P: _Array) -> Pieces:
+    def _title(self, rows_P: Array) -> Pieces:
         return _slices(self._title_ids, self._titles.starts_N1, rows_P, 0)
 
-    def _body(self, rows_P: _Array) -> Pieces:
+    def _body(self, rows_P: Array) -> Pieces:
         return _slices(self._body_ids, self._bodies.starts_N1, rows_P, 1)
 
 
-def _slices(ids_T: Tensor, starts_N1: _Array, rows_P: _Array, segment: int) -> Pieces:
+def _slices(ids_T: Tensor, starts_N1: Array, rows_P: Array, segment: int) -> Pieces:
     present_P = rows_P >= 0
     safe_P = np.where(present_P, rows_P, 0)
     starts_P = starts_N1[safe_P]

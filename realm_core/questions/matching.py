@@ -6,16 +6,14 @@
 
 from __future__ import annotations
 
-import re
 import string
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from realm_core.questions.answers import answer_pattern, normalise_answer
+from realm_core.questions.answers import ARTICLES, answer_pattern, normalise_answer
 from realm_core.text.wordpieces import Encoded
 
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = frozenset(string.punctuation)
 # No span begins or ends with these, although normalising would remove them.
 _NO_FIRST = frozenset(".,;:!?%)]}\"'»”’")
@@ -45,7 +43,7 @@ class NormalText:
         ]
         joined = "".join(character for character, _ in kept)
         characters = list(joined)
-        for article in _ARTICLES.finditer(joined):
+        for article in ARTICLES.finditer(joined):
             for position in range(*article.span()):
                 characters[position] = " "
         normal: list[str] = []

@@ -42,7 +42,7 @@ class SalientSpans:
     """The spans of one snapshot in memory, ordered by block row and position.
 
     spans_M5:       int32 [M, 5]: block row, span start, span end, sentence start, sentence end.
-    labels_M:       uint8 [M], indices into label_names.
+    labels_M:       uint8 [M], indices into the manifest's "labels".
     rows_N:         the blocks with a span, ascending.
     first_N1:       the spans of block rows_N[i] are first_N1[i] to first_N1[i + 1].
     manifest:       of the cache; "blocks" is R, the number of selected blocks.
@@ -50,7 +50,6 @@ class SalientSpans:
 
     spans_M5: SpansM5
     labels_M: LabelsM
-    label_names: tuple[str, ...]
     rows_N: NDArray[np.int32]
     first_N1: NDArray[np.int64]
     manifest: dict[str, Any]
@@ -85,8 +84,11 @@ class SalientSpans:
                 f"No salient span was found in the {manifest['blocks']:,} blocks of {snapshot.folder} that were "
                 "searched; there is nothing to mask."
             )
-        names = tuple(manifest["labels"])
-        if spans_M5[:, 0].min() < 0 or spans_M5[:, 0].max() >= len(snapshot) or labels_M.max() >= len(names):
+        if (
+            spans_M5[:, 0].min() < 0
+            or spans_M5[:, 0].max() >= len(snapshot)
+            or labels_M.max() >= len(manifest["labels"])
+        ):
             raise RealmError("The salient spans name blocks or labels that do not exist.")
         start_M, end_M, first_M, last_M = spans_M5[:, 1:].T
         if (first_M < 0).any() or ((start_M < first_M) | (end_M <= start_M) | (last_M < end_M)).any():
@@ -95,7 +97,7 @@ class SalientSpans:
         spans_M5, labels_M = spans_M5[order], labels_M[order]
         rows_N, first_N = np.unique(spans_M5[:, 0], return_index=True)
         first_N1 = np.append(first_N, len(spans_M5)).astype(np.int64)
-        return cls(spans_M5, labels_M, names, rows_N, first_N1, manifest)
+        return cls(spans_M5, labels_M, rows_N, first_N1, manifest)
 
 
 def _shards(folder: Path) -> tuple[dict[str, Any], list[tuple[SpansM5, LabelsM]]]:

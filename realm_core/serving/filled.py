@@ -33,10 +33,10 @@ class Mask:
 
 @dataclass(frozen=True)
 class Guess:
-    """Wordpieces for all masks, or a span without what stands beside its gap, with their joint probability in each of the three ways."""
+    """What fills all masks, with its joint probability in each of the three ways."""
 
-    words: tuple[str, ...]
-    text: str  # the wordpieces joined to words
+    words: tuple[str, ...]  # wordpieces; or a span, without what stands beside its gap
+    text: str  # the wordpieces joined to words; or the span
     without_retrieval: float | None  # None if the reader filled it
     best_block: float | None  # None if only the null block was read
     marginal: float

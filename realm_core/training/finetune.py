@@ -14,11 +14,11 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
+from realm_core.arrays import Array
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.errors import RealmError
@@ -44,7 +44,6 @@ _RANKED = 200  # blocks that BM25 ranks for a question
 _LEAST_HELD_OUT = 8
 _ROWS_AT_ONCE = 10_000
 _QUESTIONS_AT_ONCE = 256
-_Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @in_run_folder
@@ -126,7 +125,7 @@ def _retriever(task: Finetune, model: Model, snapshot: Snapshot) -> tuple[Retrie
     return DenseRetriever(model, generation), generation.vectors_ND, generation.name
 
 
-def _excluded(path: Path | None, snapshot: Snapshot) -> _Array:
+def _excluded(path: Path | None, snapshot: Snapshot) -> Array:
     """bool [N]: blocks of the articles that a JSON list names."""
     excluded_N = np.zeros(len(snapshot), np.bool_)
     if path is None:
@@ -140,7 +139,7 @@ def _excluded(path: Path | None, snapshot: Snapshot) -> _Array:
 
 def _supervision(
     files: dict[str, list[Question]],
-    excluded_N: _Array,
+    excluded_N: Array,
     config: FinetuneConfig,
     model: Model,
     retriever: Retriever,
@@ -203,7 +202,7 @@ def _rankings(retriever: Retriever, texts: Sequence[str], scale: float, activity
 def _loop(
     model: Model,
     learnt: Sequence[Supervised],
-    excluded_N: _Array,
+    excluded_N: Array,
     snapshot: Snapshot,
     config: FinetuneConfig,
     score_scale: float | None,

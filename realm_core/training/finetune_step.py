@@ -18,12 +18,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from realm_core.arrays import Array
 from realm_core.model.config import ModelConfig
 from realm_core.model.device import fast_dtype
 from realm_core.model.embedder import Embedder
@@ -34,15 +34,13 @@ from realm_core.model.reader import Bodies, Reader, by_block
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.occurrences import Expressions, Occurrences
 
-_Array = np.ndarray[Any, np.dtype[Any]]
-
 
 @dataclass(frozen=True)
 class Ranking:
     """A question's best blocks by another retriever. scores_R: prior logits, highest first."""
 
-    rows_R: _Array
-    scores_R: _Array
+    rows_R: Array
+    scores_R: Array
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class Supervised:
     ranking: Ranking | None = None
     expressions: Expressions | None = None
 
-    def within(self, rows_R: _Array, excluded_N: _Array) -> Occurrences:
+    def within(self, rows_R: Array, excluded_N: Array) -> Occurrences:
         """Where its answers occur in these blocks, and perhaps in others."""
         if self.expressions is None:
             return self.occurrences
@@ -70,7 +68,7 @@ class Supervised:
 class ReadBatch:
     """What was read of a batch. rows_BK: blocks; correct_BKS: spans that read an answer."""
 
-    rows_BK: _Array
+    rows_BK: Array
     scores_BK: Tensor
     logits_BKS: Tensor
     correct_BKS: Tensor
@@ -104,7 +102,7 @@ class FinetuneStep(nn.Module):
         self.query, self.reader = query, reader
         self._config, self._joiner = config, joiner
         self._matrix_ND, self._excluded_N = matrix_ND, excluded_N
-        self._unread_N: _Array = excluded_N.cpu().numpy()
+        self._unread_N: Array = excluded_N.cpu().numpy()
         self._k = min(k, int((~excluded_N).sum()))  # more than that would retrieve excluded blocks
         self._beam, self._examined, self._pairs, self._supply = beam, examined, pairs, supply
         self._autocast = fast_dtype(joiner.device) == torch.bfloat16
@@ -207,7 +205,7 @@ class FinetuneStep(nn.Module):
             return log_retriever_marginal(scores_BN.gather(1, beam_BK), correct_BN.gather(1, beam_BK))
         return log_retriever_marginal(scores_BN, correct_BN)
 
-    def _supply_correct(self, best_BK: _Array, scores_BN: Tensor, batch: Sequence[Supervised]) -> None:
+    def _supply_correct(self, best_BK: Array, scores_BN: Tensor, batch: Sequence[Supervised]) -> None:
         for number, question in enumerate(batch):
             correct = question.occurrences.blocks()
             read = question.within(best_BK[number], self._unread_N).rows_O
@@ -215,7 +213,7 @@ class FinetuneStep(nn.Module):
                 rows = torch.from_numpy(correct.astype(np.int64)).to(scores_BN.device)
                 best_BK[number, -1] = correct[int(scores_BN[number].detach()[rows].argmax())]
 
-    def _span_logits(self, batch: Sequence[Supervised], rows_BK: _Array) -> tuple[Tensor, tuple[int, ...]]:
+    def _span_logits(self, batch: Sequence[Supervised], rows_BK: Array) -> tuple[Tensor, tuple[int, ...]]:
         device = self._joiner.device
         queries = Pieces.of([question.ids for question in batch], device).repeated(rows_BK.shape[1])
         pairs, first_P, length_P = self._joiner.readings(
@@ -225,7 +223,7 @@ class FinetuneStep(nn.Module):
             logits_NM: Tensor = self.reader(pairs, self._bodies(pairs, first_P, length_P))
         return logits_NM.float(), tuple(length_P.tolist())
 
-    def _bodies(self, pairs: Packed, first_P: _Array, length_P: _Array) -> Bodies:
+    def _bodies(self, pairs: Packed, first_P: Array, length_P: Array) -> Bodies:
         """The positions of the bodies, from vocabulary and lengths alone."""
         device = self._joiner.device
         total = int(length_P.sum())
@@ -241,8 +239,8 @@ class FinetuneStep(nn.Module):
         return Bodies(positions_N, room_N, begins_N, ends_N, tuple(length_P.tolist()))
 
     def _correct(
-        self, batch: Sequence[Supervised], rows_BK: _Array, lengths: tuple[int, ...], widest: int
-    ) -> tuple[_Array, _Array]:
+        self, batch: Sequence[Supervised], rows_BK: Array, lengths: tuple[int, ...], widest: int
+    ) -> tuple[Array, Array]:
         """(pairs, indices in S) of every correct span that was read completely."""
         pairs, spans = [], []
         for number, question in enumerate(batch):

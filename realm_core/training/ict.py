@@ -13,12 +13,12 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from realm_core.arrays import Array
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
@@ -44,7 +44,6 @@ from realm_core.training.stage import (
 from realm_core.training.tasks import Ict
 
 _RECALL_AT = (1, 5, 20)
-_Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
@@ -52,9 +51,9 @@ class Cloze:
     """A batch. queries: ids of the sentences; rows_B: their blocks; first_B, stop_B: body wordpieces removed."""
 
     queries: list[list[int]]
-    rows_B: _Array
-    first_B: _Array
-    stop_B: _Array
+    rows_B: Array
+    first_B: Array
+    stop_B: Array
 
     def part(self, which: slice) -> Cloze:
         """A slice of the batch."""

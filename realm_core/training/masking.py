@@ -16,10 +16,11 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from realm_core.arrays import Array
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import text_hash
 from realm_core.salient.cache import SalientSpans
@@ -32,8 +33,6 @@ _UNIFORM_SHARE = 0.15
 _SPAN_STOP = 0.2
 _DRAWS = 4  # a span may be too long or start within a wordpiece; then another span of the passage is drawn
 
-_Array = np.ndarray[Any, np.dtype[Any]]
-
 
 @dataclass(frozen=True)
 class MaskedSentences:
@@ -45,7 +44,7 @@ class MaskedSentences:
     queries: list[list[int]]
     masks: list[list[int]]
     targets: list[list[int]]
-    passage_hashes_B: _Array
+    passage_hashes_B: Array
 
     def __len__(self) -> int:
         return len(self.queries)

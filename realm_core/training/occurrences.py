@@ -19,10 +19,10 @@ import re
 import string
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from realm_core.arrays import Array
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens
 from realm_core.questions.answers import answer_pattern, normalise_answer
@@ -33,30 +33,29 @@ from realm_core.text.wordpieces import Wordpieces
 _MOST = 20_000  # most occurrences kept of one answer
 _ARTICLE = re.compile(r"\b(a|an|the)\b", re.IGNORECASE)
 _SPREAD = 4  # longest match in the text, relative to the answer, including punctuation and articles
-_Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
 class Occurrences:
     """The occurrences for one question, by row. rows_O: blocks; first_O, last_O: wordpieces of the body, inclusive."""
 
-    rows_O: _Array
-    first_O: _Array
-    last_O: _Array
+    rows_O: Array
+    first_O: Array
+    last_O: Array
 
-    def blocks(self) -> _Array:
+    def blocks(self) -> Array:
         """The distinct rows."""
         return np.unique(self.rows_O)
 
-    def chosen(self, chosen_O: _Array) -> Occurrences:
+    def chosen(self, chosen_O: Array) -> Occurrences:
         """Those where `chosen_O` is True."""
         return Occurrences(self.rows_O[chosen_O], self.first_O[chosen_O], self.last_O[chosen_O])
 
-    def without(self, excluded_N: _Array) -> Occurrences:
+    def without(self, excluded_N: Array) -> Occurrences:
         """Those in blocks that are not excluded."""
         return self.chosen(~excluded_N[self.rows_O])
 
-    def of(self, row: int) -> tuple[_Array, _Array]:
+    def of(self, row: int) -> tuple[Array, Array]:
         """(first, last) of the occurrences in one block."""
         low, high = np.searchsorted(self.rows_O, [row, row + 1])
         return self.first_O[low:high], self.last_O[low:high]
@@ -153,7 +152,7 @@ class OccurrenceFinder:
         found = self._occurrences(firsts, lasts, rows)
         return found if question.context is None else _within(self._snapshot, found, question.context)
 
-    def _runs(self, answer: str) -> tuple[_Array, _Array]:
+    def _runs(self, answer: str) -> tuple[Array, Array]:
         """(first, last) positions in T of every sequence that reads the answer."""
         all_ids = np.asarray(self._wordpieces.ids([answer])[0], np.int64)
         counts = self._counts(all_ids)
@@ -184,13 +183,13 @@ class OccurrenceFinder:
         close = lasts - firsts < _SPREAD * len(all_ids)
         return firsts[whole & close], lasts[whole & close]
 
-    def _counts(self, ids_T: _Array) -> _Array:
+    def _counts(self, ids_T: Array) -> Array:
         """bool [T]: neither punctuation nor an article; "a" that continues ("a", "##bc") is no article."""
-        counts_T: _Array = ~self._silent_V[ids_T]
+        counts_T: Array = ~self._silent_V[ids_T]
         counts_T[:-1] |= self._continues_V[ids_T[1:]] & ~self._continues_V[ids_T[:-1]]
         return counts_T
 
-    def _occurrences(self, firsts: _Array, lasts: _Array, rows: _Array | None) -> Occurrences:
+    def _occurrences(self, firsts: Array, lasts: Array, rows: Array | None) -> Occurrences:
         starts_N1 = self._tokens.bodies.starts_N1
         owner = np.searchsorted(starts_N1, firsts, side="right") - 1
         inside = lasts < starts_N1[owner + 1]
@@ -205,7 +204,7 @@ class OccurrenceFinder:
             (lasts - starts_N1[owner]).astype(np.int16),
         )
 
-    def _rows_of(self, title: str) -> _Array:
+    def _rows_of(self, title: str) -> Array:
         """Blocks of an article."""
         if self._row_of_title is None:
             self._row_of_title = {}
@@ -223,7 +222,7 @@ def _within(snapshot: Snapshot, found: Occurrences, context: str) -> Occurrences
     return found.chosen(np.isin(found.rows_O, blocks[np.array(inside, np.bool_)]))
 
 
-def _continues(wordpieces: Wordpieces) -> _Array:
+def _continues(wordpieces: Wordpieces) -> Array:
     """bool [V]: wordpieces that continue a word."""
     return np.array([piece.startswith("##") for piece in wordpieces.vocabulary])
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from realm_core.arrays import Array
 from realm_core.errors import RealmError
 from realm_core.model.device import fast_dtype
 from realm_core.model.embedder import Embedder
@@ -30,7 +30,6 @@ from realm_core.model.marginal import log_prior, masked_language_loss, retrieval
 from realm_core.training.live_index import LiveIndex
 from realm_core.training.masking import MaskedSentences
 
-_Array = np.ndarray[Any, np.dtype[Any]]
 NULL = -1  # the null block's row
 _SPARE = 4  # blocks retrieved beyond k − 1, in place of those that are dropped
 
@@ -43,7 +42,7 @@ class Filled:
     right_with, right_without: masked wordpieces predicted right by the marginal, and by the null block alone.
     """
 
-    rows_BK: _Array
+    rows_BK: Array
     scores_BK: Tensor
     log_token_BKJ: Tensor
     present_BJ: Tensor
@@ -62,7 +61,7 @@ class PretrainStep(nn.Module):
         embedder: Embedder,
         encoder: Encoder,
         joiner: Joiner,
-        passage_hashes_N: _Array,
+        passage_hashes_N: Array,
         *,
         k: int,
         block_wordpieces: int,
@@ -133,7 +132,7 @@ class PretrainStep(nn.Module):
         return table[0], table[1], table[2]
 
 
-def nearest_others(index: LiveIndex, queries_BD: Tensor, own_hashes_B: _Array, hashes_N: _Array, count: int) -> _Array:
+def nearest_others(index: LiveIndex, queries_BD: Tensor, own_hashes_B: Array, hashes_N: Array, count: int) -> Array:
     """Rows [B, count] of the best blocks whose text is not the query's own passage (no trivial retrievals)."""
     retrieved = count + _SPARE
     while True:

@@ -116,8 +116,8 @@ class EvidenceSerializer(serializers.Serializer[Any]):
     start = serializers.IntegerField(allow_null=True, help_text="Start of the answer; null: the block has no span.")
     end = serializers.IntegerField(allow_null=True)
     prior = serializers.FloatField(
-        help_text="The factor of the likelihood; sums to one over the blocks read. p(block | question), except under the "
-        "normalisation joint: there it is the block's weight, which includes the reader's scores."
+        help_text="The factor of the likelihood; sums to one over the blocks read. p(block | question), except under "
+        "the normalisation joint: there it is the block's weight, which includes the reader's scores."
     )
     likelihood = serializers.FloatField(help_text="p(answer | block, question).")
     posterior = serializers.FloatField(help_text="p(block | answer, question); sums to one over the blocks read.")

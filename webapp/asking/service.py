@@ -6,7 +6,6 @@ does not block SQLite's only writer.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import Error, close_old_connections, transaction
 
+from realm_core.corpus.records import BLOCK_ID
 from realm_core.settings import MAX_K
 from webapp import metrics
 from webapp.access.collections import CollectionAccess, access_of
@@ -45,8 +45,6 @@ MAX_EXCLUDED: Final = 100
 # stored, and few enough to leave others their turn.
 _LANES: Final = 32
 _CHUNK: Final = 64  # after so many questions the batch queries the active deployment
-
-_BLOCK_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,7 @@ def wrong_ids(exclude: Sequence[str]) -> list[FieldError]:
     if len(exclude) > MAX_EXCLUDED:
         errors.append(FieldError("exclude", f"At most {MAX_EXCLUDED} blocks can be excluded."))
     for position, block_id in enumerate(exclude):
-        if not _BLOCK_ID.fullmatch(block_id):
+        if not BLOCK_ID.fullmatch(block_id):
             errors.append(FieldError(f"exclude[{position}]", "A block's id is 32 hexadecimal digits."))
     return errors
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 from uuid import UUID
 
@@ -11,6 +10,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
+from realm_core.corpus.records import BLOCK_ID
 from webapp.access import limits
 from webapp.access.roles import Action
 from webapp.asking.history import asker_of
@@ -21,7 +21,6 @@ from webapp.pages.guards import allowed
 from webapp.pages.htmx import HtmxRequest
 from webapp.refusals import InvalidRequest
 
-_BLOCK_ID: Final = re.compile(r"[0-9a-f]{32}")
 _RIGHT: Final = {"yes": True, "no": False}
 
 
@@ -69,7 +68,7 @@ def _said(request: HtmxRequest, answer: AskedAnswer) -> HttpResponse:
 def _block(request: HtmxRequest) -> str:
     """The chosen block, else the one whose link or id was typed; anything else is refused."""
     written = request.POST.get("other_block", "").strip()
-    found = _BLOCK_ID.search(written)
+    found = BLOCK_ID.search(written)
     return request.POST.get("block_id", "") or (found.group() if found else written)
 
 

@@ -26,8 +26,8 @@ from webapp.pages.htmx import HtmxRequest
 from webapp.refusals import InvalidRequest
 from webapp.serving.engine import EngineUnavailable
 
-# A sentence and its masked word. The first is the paper's own (Table 3), which no passage of the default corpus says; the
-# shipped models find the others there (docs/results.md).
+# A sentence and its masked word. The first is the paper's own (Table 3), which no passage of the default corpus says;
+# the shipped models find the others there (docs/results.md).
 EXAMPLES: Final = (
     (
         "The paper’s example",

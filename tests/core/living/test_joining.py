@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realm_core.__main__ import main
+from realm_core.arrays import Rows
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
 from realm_core.corpus.store import Snapshot
@@ -24,7 +25,7 @@ from realm_core.living.documents import Changes, DocumentRefused, Filter, Living
 from realm_core.living.editing import edit
 from realm_core.living.index import LivingIndex
 from realm_core.living.joining import Corpus, join, without_purged
-from realm_core.living.layer import Rows, StoredVectors
+from realm_core.living.layer import StoredVectors
 from realm_core.living.publishing import PublishedBase
 from realm_core.living.state import CorpusState
 from realm_core.runs.activity import Activity

@@ -68,7 +68,7 @@ def test_a_span_is_a_date_within_its_sentence(deployment: Deployment, tmp_path: 
         ("Johann Sebastian Bach", "1750", "He wrote the Mass in B minor and died in 1750."),
     }
     assert spans.spans_M5.dtype == np.int32 and spans.labels_M.dtype == np.uint8
-    assert (spans.label_names, spans.labels_M.tolist()) == (("DATE",), [0] * 5)
+    assert (spans.manifest["labels"], spans.labels_M.tolist()) == (["DATE"], [0] * 5)
     assert (spans.manifest["blocks"], spans.manifest["blocks_with_spans"], len(spans)) == (12, 4, 5)
 
 

@@ -48,7 +48,7 @@ def read(spans: SalientSpans, corpus: Path) -> list[tuple[str, str]]:
     for (row, start, end, first, last), label in zip(spans.spans_M5.tolist(), spans.labels_M.tolist(), strict=True):
         text = store.block(row).text
         assert first <= start < end <= last and (first, last) in sentence_spans(text)
-        found.append((text[start:end], spans.label_names[label]))
+        found.append((text[start:end], spans.manifest["labels"][label]))
     return found
 
 
@@ -70,7 +70,7 @@ def test_anchors_and_dates_are_salient(corpus: Path, tmp_path: Path) -> None:
 
 def test_without_dates(corpus: Path, tmp_path: Path) -> None:
     spans = extract(corpus, tmp_path / "spans", QUIET, TaggerOptions("links", ("LINK",), with_dates=False))
-    assert spans.label_names == ("LINK",) and "1910" not in [words for words, _ in read(spans, corpus)]
+    assert spans.manifest["labels"] == ["LINK"] and "1910" not in [words for words, _ in read(spans, corpus)]
     assert len(spans) == 7
     with pytest.raises(RealmError, match=r"of another run \(different: tagger, labels\)"):
         extract(corpus, tmp_path / "spans", QUIET, LINKS)

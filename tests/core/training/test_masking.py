@@ -61,7 +61,7 @@ def given(snapshot: Snapshot, names: Mapping[int, list[str]]) -> SalientSpans:
     table = np.array(rows, np.int32)
     rows_N, first_N = np.unique(table[:, 0], return_index=True)
     labels = np.zeros(len(table), np.uint8)
-    return SalientSpans(table, labels, ("NAME",), rows_N, np.append(first_N, len(table)).astype(np.int64), {})
+    return SalientSpans(table, labels, rows_N, np.append(first_N, len(table)).astype(np.int64), {})
 
 
 def originals(batch: MaskedSentences) -> list[list[int]]:

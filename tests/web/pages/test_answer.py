@@ -206,7 +206,9 @@ def test_going_back_in_the_browser_gets_the_whole_page(outsider: Person) -> None
 
 @pytest.mark.parametrize(("likelihood", "shown"), [(0.0004, "< 0.1 %"), (0.0016, "0.2 %")])
 def test_what_came_nearest_has_one_figure_and_no_noise(outsider: Person, likelihood: float, shown: str) -> None:
-    blocks = (Read("Mars", "Mars is the fourth planet from the Sun.", 1.0, {"fourth": likelihood, "Sun": 0.0003}, 0.99),)
+    blocks = (
+        Read("Mars", "Mars is the fourth planet from the Sun.", 1.0, {"fourth": likelihood, "Sun": 0.0003}, 0.99),
+    )
     source = _source(outsider, stored.store(stored.payload(blocks, explains="no_answer")))
     page = Page(source)
     assert [text for a, text in page.all("h2") if a.get("id") == "others-title"] == ["What came nearest"]

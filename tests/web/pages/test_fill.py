@@ -175,7 +175,9 @@ def test_a_truth_that_no_passage_says(engine: FakeEngine, outsider: Person) -> N
     assert "found “<bdi>Mersenne</bdi>” in none of the texts" in source
 
 
-def test_that_no_passage_says_it_is_said_first(engine: FakeEngine, outsider: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_that_no_passage_says_it_is_said_first(
+    engine: FakeEngine, outsider: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine.has_encoder = False
     said = replace(fillings.read(), no_answer_probability=0.51)
     monkeypatch.setattr(engine, "fill", lambda *_, **__: said)
