@@ -93,8 +93,8 @@ def explain(answer: Answer, accepted: Sequence[str], answer_type: str = "string"
             return Why("right", right=_summed(answer, best))
         return Why("withheld", right=_summed(answer, best), no_answer_probability=answer.no_answer_probability)
     if best is not None and (merged := next((text for text in best.also if is_right(text)), None)) is not None:
-        right = _summed(answer, RankedAnswer(merged, _marginal(answer, normalise_answer(merged))))
-        return Why("outweighed", _summed(answer, best), right)
+        own = RankedAnswer(merged, _marginal(answer, normalise_answer(merged)))
+        return Why("outweighed", _summed(answer, best), _summed(answer, own))
 
     holding = [
         block
