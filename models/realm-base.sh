@@ -117,6 +117,7 @@ mine_together asked-people asked-people vital "$vital" models/questions/{people,
   --rank 32 --output "$work/mixed"
 # Its retriever is that of realm-mini as it is in the end (`models/realm-mini.sh`).
 [ -d "$work/finding" ] || realm combine --retriever models/realm-mini --reader "$work/mixed" --output "$work/finding"
+# What holds elsewhere was set a little differently in the model that ships, see its README.md.
 [ -d "$work/realm-base" ] || realm calibrate --model "$work/finding" --index "$work/indexes/default" --corpus "$default" \
   --questions models/questions/{examiner-plain,examiner-casual,stranger,attributes,casual,plain}-dev.jsonl \
   --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --lexical-weight 0.1 \
