@@ -25,7 +25,7 @@ _HEADING_SEPARATOR = " › "  # of the corpus' sections
 
 
 def read_container(kind: str, path: Path, budget: Budget, limits: Limits) -> list[ParsedDocument]:
-    """Every document of a file; records without text are left out, as they are by `ingest`."""
+    """Every document of a file; pages of a dump without text are left out, as they are by `ingest`, rows refused."""
     read = read_zim(path, budget, limits) if kind == "zim" else _articles(kind, path, budget, limits)
     documents: list[ParsedDocument] = []
     for document in read:
@@ -46,6 +46,8 @@ def _articles(kind: str, path: Path, budget: Budget, limits: Limits) -> Iterator
     for raw in source.articles(0):
         budget.take(len(raw.text))
         cleaned = article_of(raw)
+        if cleaned is None and dump is None:
+            raise RealmError(f"holds a row whose title or text is blank: {raw.id!r}.")
         if cleaned is not None:
             yield _document(cleaned[0], kind, dump or raw.stated)
 

@@ -250,6 +250,7 @@ class _Levels:
 def _without_running_lines(pages: Sequence[list[_Line]]) -> list[list[_Line]]:
     """Pages without what stands at the edge of most of them, or, as the name of a chapter, of several.
 
+    If nothing else is left, it is the text.
     Numbers may differ; so what is hardly more than a number must stand on most pages, for it might be a table's.
     """
     seen = Counter(key for lines in pages for key in {_running(line) for line in _edges(lines)})
@@ -259,7 +260,7 @@ def _without_running_lines(pages: Sequence[list[_Line]]) -> list[list[_Line]]:
     for lines in pages:
         edges = {id(line) for line in _edges(lines)}
         kept.append([line for line in lines if id(line) not in edges or _running(line) not in running])
-    return kept
+    return kept if any(kept) else list(pages)
 
 
 def _edges(lines: Sequence[_Line]) -> list[_Line]:

@@ -8,6 +8,7 @@ so an edit that dies at any time has not happened.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,8 +85,9 @@ class Plan:
 def plan_of(view: CorpusView, changes: Changes) -> Plan:
     """The effect of an edit; raises `DocumentRefused` as `edit` does."""
     given = {document.id: document for document in map(cleaned, changes.documents)}
-    if len(given) < len(changes.documents) or len(set(changes.removed)) < len(changes.removed):
-        raise RealmError("An edit names the same document twice.")
+    named = Counter([document.id for document in changes.documents]), Counter(changes.removed)
+    if twice := [document_id for counts in named for document_id, times in counts.items() if times > 1]:
+        raise DocumentRefused(twice[0], f"The document {twice[0]!r} is given twice.")
     places = view.with_ids([*given, *changes.removed])
     for document_id in changes.removed:
         if document_id in given:

@@ -183,7 +183,9 @@ def test_limits(reader: Reader) -> None:
 
 
 def test_nothing_but_blank_records(reader: Reader) -> None:
-    assert reader.refusal('{"id": 1, "title": "a", "text": " "}', "a.jsonl") == "a.jsonl holds no document with text."
+    assert reader.refusal('{"id": 1, "title": "a", "text": " "}', "a.jsonl") == (
+        "a.jsonl holds a row whose title or text is blank: '1'."
+    )
 
 
 def test_zim_without_its_library(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,6 +101,10 @@ def test_the_largest_type_of_the_first_page_is_the_title(reader: Reader) -> None
     assert document.sections[-1].headings == ("Introduction",)
 
 
+def test_what_repeats_is_text_where_there_is_no_other(reader: Reader) -> None:
+    assert "Only this." in reader.one(pdf([column(["Only this."])] * 3, title="Title"), "a.pdf").sections[0].text
+
+
 def test_what_repeats_on_two_pages_is_text(reader: Reader) -> None:
     pages = [column(["Whose is this?", f"It is number {number}'s."]) for number in range(2)]
     assert [text for _, _, text in places(reader, pdf(pages))].count("Whose is this? It is number 0's.") == 1

@@ -117,7 +117,7 @@ def test_what_cannot_be_done_is_refused_as_a_whole(
 
 
 def test_a_document_named_twice_is_refused(store: Store, state: CorpusState) -> None:
-    with pytest.raises(RealmError, match="the same document twice"):
+    with pytest.raises(RealmError, match="is given twice"):
         edit(store, state, Changes((document("d", "X", 1), document("d", "Y", 1))), CountingEmbedder())
 
 

@@ -239,3 +239,12 @@ def test_the_command_keeps_the_tags_of_rows_unless_it_is_given_some(deployed: De
     file.write_text(json.dumps({"id": "oulu", "title": "Oulu", "text": "A city.", "tags": ["sea"]}))
     call_command("documents", "add", str(file), "--tag", "a", "--tag", "b", stdout=StringIO())
     assert Document.objects.get(document_id="oulu").tags == ["a", "b"]
+
+
+def test_the_command_says_what_is_wrong_with_a_file(deployed: Deployment, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"none\.txt cannot be read: No such file or directory\."):
+        call_command("documents", "add", str(tmp_path / "none.txt"))
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(json.dumps({"id": "turku", "title": one, "text": "A city."}) for one in ("A", "B")))
+    with pytest.raises(CommandError, match=r"^rows\.jsonl: The document 'turku' is given twice\.$"):
+        call_command("documents", "add", str(file))

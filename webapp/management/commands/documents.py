@@ -13,7 +13,6 @@ from django.core.management.base import BaseCommand, CommandError
 from django.template.defaultfilters import pluralize
 
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors
 from webapp.documents import bringing, folding, previewing, purging, touched
 from webapp.documents import service as documents
 from webapp.documents.reading import Address, DocumentInput, File
@@ -164,8 +163,10 @@ def _source(named: str) -> File | Address:
     if named.startswith(("https://", "http://")):
         return Address(named)
     path = Path(named)
-    with disk_errors(path):
+    try:
         return File(path.read_bytes(), path.name)
+    except OSError as error:
+        raise RealmError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def _blocks(count: int) -> str:
