@@ -54,9 +54,9 @@ def test_commands(running: Running, tmp_path: Path) -> None:
     made, weighed, board, gone = map(json.loads, edited[2])
     assert (made["weight"], weighed["weight"], gone) == (1.0, 1.5, 204)
     assert board == weighed and board["private"] and board["groups"] == ["board members"]
-    changed, shown, touched, removed, changes, answers, purge = map(json.loads, edited[1])
-    assert changed["changes"] == 1 and removed == 204
-    assert (shown["licence"], shown["tags"]) == ("CC0 1.0", ["cities"])
+    described, changed, shown, touched, removed, changes, answers, purge = map(json.loads, edited[1])
+    assert described["changes"] == changed["changes"] == 1 and removed == 204
+    assert (shown["licence"], shown["tags"]) == ("CC BY 4.0", ["cities"])
     assert touched["summary"]["answers"] == answers["summary"]["answers"] == 0
     assert changes["results"][0]["document"] == "guides/turku" and len(purge["documents"]) == 4
 
