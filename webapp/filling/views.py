@@ -34,7 +34,7 @@ EXAMPLES: Final = (
         "An equilateral triangle is easily constructed using a straightedge and compass, because 3 is a [MASK] prime.",
         "Fermat",
     ),
-    ("History", "The Titanic sank in the North Atlantic Ocean in [MASK].", "1912"),
+    ("Literature", "The novel Pride and Prejudice was written by [MASK].", "Jane Austen"),
     ("Chemistry", "The chemical element with the symbol Au is [MASK].", "gold"),
     ("Film", "The science fiction film 2001: A Space Odyssey was directed by [MASK].", "Stanley Kubrick"),
     ("Geography", "Mount Kilimanjaro is a dormant volcano in [MASK].", "Tanzania"),
