@@ -67,8 +67,7 @@ class Askers:
     def windows(self, start: float, end: float, length_s: float) -> list[list[Asked]]:
         """The questions of each of the windows of a length between `start` and `end`, those that `since` tells of it.
 
-        Whoever is under way at the edge of a window is more likely one that takes long. What happens in one window is
-        compared with what happens in others as long, so that both have as many of these.
+        Requests that overlap a window's edge tend to be slow ones. Windows of one length have as many of these.
         """
         edges = [start + number * length_s for number in range(int((end - start) / length_s + 1e-9) + 1)]
         return [self.since(edge, after) for edge, after in itertools.pairwise(edges)]

@@ -50,10 +50,9 @@ def longer(rounds: Sequence[Windows]) -> float:
 
 
 def share_longer(rounds: Sequence[Windows], draws: int = 4_000) -> Summary:
-    """`longer`, and what else might have been.
+    """`longer` with its 95 % interval.
 
-    low, high: 95 in 100 of what rounds drawn anew show, the percentile with them: whatever is alike within a window
-    counts once. by_chance: how often windows that are taken for changes whatever they are show that share or more.
+    Bootstrap interval; correlated samples in a window count once. by_chance: permutation p-value.
     """
     random = np.random.default_rng(0)
     share = longer(rounds)

@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 import torch
 from torch.overrides import TorchFunctionMode
 
-from realm_core.pace import may_rest, others_first, rest_by
+from realm_core.pace import low_priority, may_rest, set_idle_wait
 
 _LOOK_S = 0.005  # between two checks whether other work is computed
 _PAUSE_S = 0.03  # without work, after which the processors count as idle
@@ -122,7 +122,7 @@ def compute_aside(work: Callable[[], Result]) -> Result:
     def slowly() -> Result:
         torch.set_num_threads(1)  # for this thread, partly for all, and for threads started meanwhile
         try:
-            with others_first(), _RestAtTorchCalls():
+            with low_priority(), _RestAtTorchCalls():
                 return work()
         finally:
             torch.set_num_threads(usual)
@@ -140,7 +140,7 @@ def wait_for_quiet(most_s: float) -> None:
         time.sleep(_LOOK_S)
 
 
-rest_by(wait_for_quiet)
+set_idle_wait(wait_for_quiet)
 
 
 def compute_each(works: Sequence[Callable[[], Result]]) -> Generator[Result, None, None]:

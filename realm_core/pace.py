@@ -1,9 +1,9 @@
 """Points at which long work may rest, so that other computations are hardly delayed.
 
-    with others_first(): ...   inside, in this thread, work rests at the points below
+    with low_priority(): ...   inside, in this thread, work rests at the points below
     may_rest()                 between two parts of a long loop; without effect in other threads
 
-`computing` knows whether other work is computed (`rest_by`). Without it nothing rests.
+`computing` knows whether other work is computed (`set_idle_wait`). Without it nothing rests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _own = threading.local()
 _wait_for_quiet: Callable[[float], object] = lambda most_s: None  # noqa: E731
 
 
-def rest_by(wait_for_quiet: Callable[[float], object]) -> None:
+def set_idle_wait(wait_for_quiet: Callable[[float], object]) -> None:
     """Use this function to rest: it returns as soon as nothing is computed, or after the given seconds."""
     global _wait_for_quiet
     _wait_for_quiet = wait_for_quiet
@@ -48,7 +48,7 @@ class Rests:
 
 
 @contextmanager
-def others_first() -> Iterator[None]:
+def low_priority() -> Iterator[None]:
     """Inside, `may_rest` rests in this thread; nested uses share the rests of the outermost one."""
     if getattr(_own, "rests", None) is not None:
         yield
@@ -61,6 +61,6 @@ def others_first() -> Iterator[None]:
 
 
 def may_rest() -> None:
-    """Rest, if inside `others_first`."""
+    """Rest, if inside `low_priority`."""
     if (rests := getattr(_own, "rests", None)) is not None:
         rests.rest()

@@ -32,11 +32,11 @@ class Utf8Request(WSGIRequest):
         self.content_type, self.content_params = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
 
 
-def takes(most_bytes: int, action: Action) -> Callable[[_View], _View]:
+def allow_larger_body(most_bytes: int, action: Action) -> Callable[[_View], _View]:
     """Allow a view a larger body from those who may do `action`; all others keep the usual limit."""
 
     def mark(view: _View) -> _View:
-        view.takes = (most_bytes, action)  # type: ignore[attr-defined]
+        view.larger_body = (most_bytes, action)  # type: ignore[attr-defined]
         return view
 
     return mark
@@ -63,7 +63,7 @@ class BodyMiddleware:
         if (request.content_params or {}).get("charset", "utf-8").lower() not in _CHARSETS:
             return refusal(request, 415, "What is sent here must be written in UTF-8.")
         most: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-        larger, action = getattr(view, "takes", (most, None))
+        larger, action = getattr(view, "larger_body", (most, None))
         codings = {coding.strip().lower() for coding in request.headers.get("Transfer-Encoding", "").split(",")}
         if codings - {"", "identity", "chunked"}:
             return refusal(request, 415, "The body must not be compressed: its only transfer coding may be chunked.")

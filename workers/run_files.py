@@ -39,10 +39,7 @@ class RunFiles:
         self._known_metrics = set(JobMetric.objects.filter(job=job).values_list("step", "time"))
 
     def got_further(self) -> bool:
-        """Whether more is done than any attempt had done before, of whatever it counts; asked once, it is noted.
-
-        What runs beside its whole does the same again and again: each time it begins, it is counted anew.
-        """
+        """Whether progress exceeds all earlier attempts'; updates the record. Companion jobs restart their count."""
         said = self.folder.progress() or {}
         done, unit = said.get("done"), str(said.get("unit"))
         if not isinstance(done, int):

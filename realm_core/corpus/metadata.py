@@ -49,7 +49,7 @@ def tidied(known: Mapping[str, Any]) -> dict[str, Any]:
 
 def stated_column(stated: Sequence[Stated]) -> pa.Array:
     """What each of some rows states; what it does not state is null."""
-    return pa.array([_told(one) for one in stated], _STATED_TYPE)
+    return pa.array([_to_json(one) for one in stated], _STATED_TYPE)
 
 
 def stated_field() -> pa.Field:
@@ -57,7 +57,7 @@ def stated_field() -> pa.Field:
     return pa.field("stated", _STATED_TYPE)
 
 
-def _told(stated: Stated) -> dict[str, Any] | None:
+def _to_json(stated: Stated) -> dict[str, Any] | None:
     if stated == Stated():
         return None
     known = {name: value or "" for name, value in asdict(stated).items()}

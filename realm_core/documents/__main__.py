@@ -39,7 +39,7 @@ def main() -> int:
     options = parser.parse_args()
     limits = Limits(**{field.name: getattr(options, field.name) for field in fields(Limits)})
     _bound(limits)
-    # What libraries remark is for nobody, and the last line of stderr has a meaning.
+    # Silence library output; the parent parses the last line of stderr.
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     name = options.name or options.path.name

@@ -83,10 +83,10 @@ class KeptProcess:
         if self._process is not None:
             ask_to_end(self._process)
 
-    def end(self, asked_at: float, impatient: Callable[[], bool] = lambda: False) -> None:
+    def end(self, asked_at: float, kill_now: Callable[[], bool] = lambda: False) -> None:
         """Wait until it has ended, as requested at `asked_at`; kill it after the grace period."""
         if self._process is not None:
-            end(self._process, asked_at + self._grace_s, impatient)
+            end(self._process, asked_at + self._grace_s, kill_now)
             self._process = None
 
     def kill(self) -> None:

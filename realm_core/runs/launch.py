@@ -47,14 +47,14 @@ def main() -> None:
             sys.exit(1)
     os.environ.pop(HELD_ENV, None)  # inherited from the parent
     if options.lock:
-        _hold(options.lock, alone=not options.one_of_several)
+        _lock_file(options.lock, alone=not options.one_of_several)
     lower_priority(options.nice)
     if not options.one_of_several:
         os.environ[_PID_ENV] = str(os.getpid())
     os.execvp(options.command[0], options.command)
 
 
-def _hold(path: str, *, alone: bool) -> None:
+def _lock_file(path: str, *, alone: bool) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if alone:

@@ -89,15 +89,13 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def end(
-    process: subprocess.Popen[bytes], until: float = math.inf, impatient: Callable[[], bool] = lambda: False
-) -> int:
+def end(process: subprocess.Popen[bytes], until: float = math.inf, kill_now: Callable[[], bool] = lambda: False) -> int:
     """Wait until a process that was asked to end has ended, and kill what is left of it and its children.
 
-    until: the time of the monotonic clock at which it is killed; so it is if somebody is impatient.
+    until: the time of the monotonic clock at which it is killed; so it is as soon as `kill_now` is true.
     Returns its exit status.
     """
-    while process.poll() is None and time.monotonic() < until and not impatient():
+    while process.poll() is None and time.monotonic() < until and not kill_now():
         time.sleep(_LOOK_S)
     kill_all(process)
     return process.wait()
@@ -105,14 +103,14 @@ def end(
 
 @contextlib.contextmanager
 def awaited(
-    process: subprocess.Popen[bytes], grace_s: float = math.inf, impatient: Callable[[], bool] = lambda: False
+    process: subprocess.Popen[bytes], grace_s: float = math.inf, kill_now: Callable[[], bool] = lambda: False
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A process that, however the block is left, is asked to end if it still runs, and awaited as in `end`."""
     try:
         yield process
     finally:
         ask_to_end(process)
-        end(process, time.monotonic() + grace_s, impatient)
+        end(process, time.monotonic() + grace_s, kill_now)
 
 
 def describe_end(status: int) -> str:

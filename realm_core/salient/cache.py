@@ -71,12 +71,14 @@ class SalientSpans:
             )
         try:
             manifest, shards = _shards(folder)
-            return cls._of(manifest, shards, snapshot)
+            return cls._from_shards(manifest, shards, snapshot)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise RealmError(f"{folder / MANIFEST_FILE} does not describe salient spans: {quoted(error)}.") from None
 
     @classmethod
-    def _of(cls, manifest: dict[str, Any], shards: list[tuple[SpansM5, LabelsM]], snapshot: Snapshot) -> SalientSpans:
+    def _from_shards(
+        cls, manifest: dict[str, Any], shards: list[tuple[SpansM5, LabelsM]], snapshot: Snapshot
+    ) -> SalientSpans:
         spans_M5 = np.concatenate([spans for spans, _ in shards]) if shards else np.empty((0, 5), np.int32)
         labels_M = np.concatenate([labels for _, labels in shards]) if shards else np.empty(0, np.uint8)
         if not len(spans_M5):

@@ -15,7 +15,7 @@ import torch
 
 from realm_core import computing, pace
 from realm_core.files import sha256_of_file
-from realm_core.pace import Rests, may_rest, others_first
+from realm_core.pace import Rests, low_priority, may_rest
 from realm_core.tensors import copied, fill
 
 MIB = 1 << 20
@@ -31,8 +31,8 @@ def rests(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_only_the_thread_that_said_so_rests(rests: list[int]) -> None:
     may_rest()
-    with others_first():
-        with others_first():
+    with low_priority():
+        with low_priority():
             may_rest()
         may_rest()
         other = threading.Thread(target=may_rest)
@@ -46,7 +46,7 @@ def test_a_file_is_read_with_rests_between_its_pieces(tmp_path: Path, rests: lis
     content = bytes(range(256)) * (20 * MIB // 256)
     path = tmp_path / "file"
     path.write_bytes(content)
-    with others_first():
+    with low_priority():
         assert sha256_of_file(path) == hashlib.sha256(content).hexdigest()
     assert len(rests) >= 20  # no piece is longer than a mebibyte, which is hashed within a millisecond or two
 
@@ -81,8 +81,8 @@ def test_who_computes_says_how_long_others_rest() -> None:
 def test_without_anybody_who_computes_nothing_rests() -> None:
     """In a process that never loads torch, as one of a worker."""
     code = (
-        "import sys, time; from realm_core.pace import may_rest, others_first\n"
-        "with others_first():\n"
+        "import sys, time; from realm_core.pace import may_rest, low_priority\n"
+        "with low_priority():\n"
         "    began = time.perf_counter()\n"
         "    while time.perf_counter() < began + 0.05:\n"
         "        may_rest()\n"

@@ -51,7 +51,7 @@ def test_a_schedule_is_made_changed_run_and_removed(staff: Person) -> None:
 @pytest.mark.parametrize(
     ("form", "says"),
     [
-        ({"trigger": "every"}, "Say every how many hours"),
+        ({"trigger": "every"}, "Enter the interval in hours"),
         ({"trigger": "every", "hours": "0"}, "greater than or equal to 1"),
         ({"trigger": "every", "hours": "88000000"}, "less than or equal to 8784"),
         ({"trigger": "at"}, "Say at what time"),

@@ -310,7 +310,7 @@ def test_its_own_model_is_taken() -> None:
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({"hours": None}, "every how many hours"),
+        ({"hours": None}, "Enter the interval in hours"),
         ({"trigger": Trigger.AT, "at": None}, "at what time of day"),
         ({"corpus_name": "nothing"}, "no corpus called nothing"),
         ({"deploy": True}, "by which questions"),

@@ -113,7 +113,7 @@ def remove(*, by: User | str | None, now: datetime | None = None) -> list[Remova
     rule, now = RetentionRule.current(), now or timezone.now()
     gone = []
     with lock_for_removal():
-        _finish_left()
+        _finish_removals()
         for removal in removable(rule, now):
             try:
                 if not _claim(removal, rule, now, by):
@@ -131,7 +131,7 @@ def remove(*, by: User | str | None, now: datetime | None = None) -> list[Remova
 def finish() -> None:
     """Finish the removals that were interrupted, whatever the rule says. RealmError while a backup is being written."""
     with lock_for_removal():
-        _finish_left()
+        _finish_removals()
 
 
 def forget_answers(*, by: User | str | None, now: datetime | None = None) -> int:
@@ -242,8 +242,8 @@ def _is_wanted(folder: Path) -> bool:
     return folder.exists() or any(kind.objects.filter(path=path).exists() for kind in kinds)
 
 
-def _finish_left() -> None:
-    for hidden in list(_left()):
+def _finish_removals() -> None:
+    for hidden in list(_unfinished_removals()):
         _finish_logged(hidden)
 
 
@@ -303,7 +303,7 @@ def _hide(folder: Path) -> None:
             hidden.mkdir(parents=True, exist_ok=True)
 
 
-def _left() -> Iterator[Path]:
+def _unfinished_removals() -> Iterator[Path]:
     """Hidden folders that were not removed completely."""
     for place in (indexes_dir(), corpora_dir(), models_dir(), spans_dir(), Path(settings.REALM_DATA) / "runs"):
         yield from place.glob(f".*{_REMOVED}")

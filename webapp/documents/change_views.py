@@ -16,7 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from webapp.access.roles import Action
-from webapp.bodies import takes
+from webapp.bodies import allow_larger_body
 from webapp.documents import fetching, previewing, service, touched
 from webapp.documents.forms import CHANGING, DocumentForm, StagedForm, initial
 from webapp.documents.reading import DocumentInput, Staged
@@ -25,10 +25,10 @@ from webapp.documents.views import (
     FILE,
     REFUSALS,
     after_edit,
+    form_for_source,
     form_page,
     say_edited,
     shown_document,
-    way_in,
     with_corpus,
 )
 from webapp.pages.guards import staff_member, staff_only
@@ -36,14 +36,14 @@ from webapp.pages.guards import staff_member, staff_only
 _ROWS: Final = 25  # answers that the preview lists
 
 
-@takes(FILE.body_bytes, Action.OPERATE)
+@allow_larger_body(FILE.body_bytes, Action.OPERATE)
 @staff_only
 @never_cache
 @require_http_methods(["GET", "POST"])
 @with_corpus
 def change_document(request: HttpRequest) -> HttpResponse:
     """Replace a document; before that the page shows what the new text touches."""
-    shown, kind = shown_document(request), way_in(request, CHANGING)[1]
+    shown, kind = shown_document(request), form_for_source(request, CHANGING)[1]
     if request.method != "POST":
         return form_page(request, CHANGING, kind(initial=initial(shown)), shown=shown)
     typed = kind(initial=request.POST.dict())  # the form once more, as it was filled in

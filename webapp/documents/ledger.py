@@ -81,7 +81,7 @@ def asked_again(change: CorpusChange) -> AskedAgain:
 def ask_again(change: CorpusChange, number: int, *, by: User) -> Iterator[AskedAnswer | Exception]:
     """Ask the questions of touched answers again that were not since: the newest `number`; what came of each.
 
-    Each is looked for where its asker may look, of as many blocks and without the same ones; the answer is `by`'s.
+    Use the original asker's access, so only the corpus can change the answer. The answer is `by`'s.
     """
     wanted = [_request(earlier) for earlier in _waiting(change).select_related("asker")[:number]]
     return asking.ask_many(wanted, asker=by, listens=listens())
@@ -119,7 +119,7 @@ def _waiting(change: CorpusChange) -> QuerySet[AskedAnswer]:
 
 
 def _request(earlier: AskedAnswer) -> asking.AskRequest | Exception:
-    # Whoever asks again may read more than the asker, whose answer would then change for another reason.
+    # Use the original asker's access, so only the corpus can change the answer.
     access = access_of(earlier.asker or AnonymousUser())
     where = {"collections": earlier.collections, "filters": earlier.filters}
     try:

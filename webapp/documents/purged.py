@@ -46,7 +46,7 @@ class UnmaskedPurges:
     again: frozenset[str]
 
 
-def left(index: IndexGeneration) -> UnmaskedPurges | None:
+def unmasked_purges(index: IndexGeneration) -> UnmaskedPurges | None:
     """What an index still has of what was purged; None: nothing. EngineUnavailable if its files cannot be read."""
     purged, elsewhere = _purged(index), _purged_elsewhere(index)
     if not purged and not elsewhere:
@@ -100,7 +100,7 @@ def _last(changes: QuerySet[CorpusChange]) -> dict[str, int]:
     return dict(changes.values_list("document__document_id").annotate(Max("pk")))
 
 
-def hold(index: IndexGeneration, *, by: User | str | None) -> int:
+def mask_purged(index: IndexGeneration, *, by: User | str | None) -> int:
     """Mask what an index still has of what was purged; how many documents that were. EditConflict."""
     for _ in range(_ATTEMPTS):
         before = _current(index)
@@ -122,7 +122,7 @@ def _masked(index: IndexGeneration, by: User | str | None) -> int:
     from realm_core.living.documents import Changes
     from realm_core.living.editing import edit
 
-    found = left(index)
+    found = unmasked_purges(index)
     if found is None:
         return 0
     store = store_of(index)

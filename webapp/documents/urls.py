@@ -3,7 +3,7 @@
 from django.urls import path
 
 from webapp.access.roles import Action
-from webapp.bodies import takes
+from webapp.bodies import allow_larger_body
 from webapp.documents import (
     api,
     change_views,
@@ -16,7 +16,7 @@ from webapp.documents import (
     views,
 )
 
-_uploads = takes(api.BODY_BYTES, Action.OPERATE)
+_uploads = allow_larger_body(api.BODY_BYTES, Action.OPERATE)
 
 console = [
     path("documents/", views.document_list, name="manage-documents"),

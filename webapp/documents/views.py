@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from realm_core.errors import CannotStore, RealmError
 from webapp.access.roles import Action
-from webapp.bodies import takes
+from webapp.bodies import allow_larger_body
 from webapp.documents import bringing, folding, ledger, previewing, service, sweeping, touched, viewing
 from webapp.documents.forms import ADDING, LICENCES, DocumentForm, FileForm
 from webapp.documents.reading import Unreadable
@@ -141,13 +141,13 @@ def document_page(request: HttpRequest) -> HttpResponse:
     return render(request, "manage/document.html", context)
 
 
-@takes(FILE.body_bytes, Action.OPERATE)
+@allow_larger_body(FILE.body_bytes, Action.OPERATE)
 @staff_only
 @never_cache
 @require_http_methods(["GET", "POST"])
 def add_document(request: HttpRequest) -> HttpResponse:
     """Add documents: pasted, uploaded or from an address; `collection` is the one that the form proposes."""
-    kind = way_in(request, ADDING)[1]
+    kind = form_for_source(request, ADDING)[1]
     if request.method != "POST":
         return form_page(request, ADDING, kind(initial={"collection": request.GET.get("collection", "")}))
     form = kind(request.POST, request.FILES)
@@ -205,7 +205,7 @@ def shown_document(request: HttpRequest) -> Shown:
 Forms = Mapping[str, tuple[str, type[DocumentForm]]]
 
 
-def way_in(request: HttpRequest, forms: Forms) -> tuple[str, type[DocumentForm]]:
+def form_for_source(request: HttpRequest, forms: Forms) -> tuple[str, type[DocumentForm]]:
     """Where the document comes from, by its name in the address, and the form for that."""
     way = request.GET.get("from", "")
     way = way if way in forms else "text"
@@ -227,7 +227,7 @@ def form_page(
         "form": form,
         "shown": shown,
         "reasons": reasons,
-        "way": way_in(request, forms)[0],
+        "way": form_for_source(request, forms)[0],
         "ways": [(name, label) for name, (label, _) in forms.items()],
         "licences": LICENCES,
         "collections": Collection.objects.values_list("name", flat=True),

@@ -41,8 +41,8 @@ class Stage(models.TextChoices):
     REST = "", "resting"
     INGEST = "ingest", "reading the source again"
     INDEX = "index", "building the index"
-    CHECK = "check", "asking it the questions"
-    CHECK_NOW = "check-now", "asking what answers now the same questions"
+    CHECK = "check", "measuring the new pair"
+    CHECK_NOW = "check-now", "measuring the active deployment"
 
 
 class Schedule(models.Model):

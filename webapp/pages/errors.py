@@ -32,7 +32,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """A request that Django refuses to read. The page uses nothing of it, because its Host may be wrong."""
     if isinstance(exception, DisallowedHost):
-        reason = "This site is not called what the Host field of the request says; ALLOWED_HOSTS lists its names."
+        reason = "The Host header is not in ALLOWED_HOSTS."
     else:
         reason = "The request cannot be read."
     if _wants_problem(request):

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from realm_core.errors import RealmError
 from realm_core.questions.question_file import read_questions
 from webapp.access.roles import Action
-from webapp.bodies import takes
+from webapp.bodies import allow_larger_body
 from webapp.feedback.service import accepted_count
 from webapp.models import Purpose, QuestionSet
 from webapp.pages.guards import curators_only, staff_member
@@ -45,7 +45,7 @@ class UploadForm(forms.Form):
     )
 
 
-@takes(_FILE.body_bytes, Action.CURATE)
+@allow_larger_body(_FILE.body_bytes, Action.CURATE)
 @curators_only
 @never_cache
 @require_http_methods(["GET", "POST"])

@@ -23,13 +23,13 @@ def first_articles(corpus_name: str) -> int:
 
 
 def next_articles(articles: int, share: float, active: Deployment | None) -> int:
-    """Of the part after one of so many articles, which are this share of the source; 0: all of it."""
+    """Number of articles for the next part; 0: the whole source."""
     larger = _above(articles * _GROWTH, active)
     return 0 if share * larger / articles >= 1 else larger
 
 
 def _above(articles: int, active: Deployment | None) -> int:
-    """So many, or that times eight, and so on: the first number above that of what answers."""
+    """Multiply by 8 until above the deployed corpus's article count."""
     while active is not None and articles <= active.index.corpus.articles:
         articles *= _GROWTH
     return articles
@@ -41,7 +41,7 @@ def is_larger(corpus: CorpusSnapshot, active: Deployment | None) -> bool:
 
 
 def deployed_by_others(schedule: Schedule) -> Deployment | None:
-    """What answers, if a run did not deploy it itself nor found it when it began; a fold of that does not count."""
+    """The active deployment if someone else deployed since this run began. Folding its index does not count."""
     known = schedule.answering
     later = Deployment.objects.filter(pk__gt=known.pk if known else 0).select_related("index")
     for deployment in later.order_by("pk"):

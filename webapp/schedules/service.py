@@ -54,7 +54,7 @@ def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
     if not CorpusSnapshot.objects.filter(name=schedule.corpus_name).exists():
         raise RealmError(f"There is no corpus called {schedule.corpus_name}.")
     if schedule.trigger == Trigger.EVERY and not schedule.hours:
-        raise RealmError("Say every how many hours it shall build.")
+        raise RealmError("Enter the interval in hours.")
     if schedule.trigger == Trigger.AT and schedule.at is None:
         raise RealmError("Say at what time of day it shall build.")
     if schedule.deploy and schedule.questions is None:
@@ -262,7 +262,7 @@ def _begin(schedule: Schedule, model: ModelVersion | None, by: User | str | None
         schedule.ingested_by = job
         return _NextStep(f"Reading the source of {corpus.name} again.", Stage.INGEST, job)
     schedule.corpus, schedule.ingested_by = corpus, _ingest_of(corpus)
-    return _grown(schedule, _index(schedule, corpus, model, by, ready), corpus, by)
+    return _next_part_or_end(schedule, _index(schedule, corpus, model, by, ready), corpus, by)
 
 
 def source_of(corpus: CorpusSnapshot) -> dict[str, Any]:
@@ -302,11 +302,11 @@ def _after(schedule: Schedule, ready: PairCheck | None) -> _NextStep:
             step = _check(schedule, index, model, by, ready)
         else:
             return _NextStep(f"The index of {corpus} has gone meanwhile.")
-        return _grown(schedule, step, corpus, by)
+        return _next_part_or_end(schedule, step, corpus, by)
     except AlreadyActive as active:  # a person started the next stage
         if active.job.kind == JobKind.INGEST:
             schedule.ingested_by = active.job
-        return _NextStep(f"Job {active.job.pk} does already what comes next.", Stage(active.job.kind), active.job)
+        return _NextStep(f"Job {active.job.pk} is already running the next stage.", Stage(active.job.kind), active.job)
     except RealmError as error:
         return _NextStep(str(error))
 
@@ -364,7 +364,7 @@ def _is_wanted(schedule: Schedule) -> bool:
     return schedule.deploy and schedule.questions is None
 
 
-def _grown(schedule: Schedule, step: _NextStep, corpus: CorpusSnapshot, by: User | str | None) -> _NextStep:
+def _next_part_or_end(schedule: Schedule, step: _NextStep, corpus: CorpusSnapshot, by: User | str | None) -> _NextStep:
     """A run's last step where its corpus is a part of a source that is wanted: a larger part is ingested instead."""
     ingest = schedule.ingested_by
     if step.job is not None or not _is_wanted(schedule) or corpus.share == 1 or ingest is None:

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from realm_core.errors import RealmError
 from webapp.access.roles import Action
-from webapp.bodies import takes
+from webapp.bodies import allow_larger_body
 from webapp.pages.guards import staff_member, staff_only
 from webapp.pages.uploads import FileField
 from webapp.sources import service as services
@@ -32,7 +32,7 @@ class SourceForm(forms.Form):
     file = _FILE
 
 
-@takes(_FILE.body_bytes, Action.OPERATE)
+@allow_larger_body(_FILE.body_bytes, Action.OPERATE)
 @staff_only
 @never_cache
 @require_http_methods(["GET", "POST"])

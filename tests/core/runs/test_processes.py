@@ -16,15 +16,15 @@ DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); prin
 
 
 @pytest.mark.parametrize(
-    ("program", "grace_s", "impatient", "status"),
+    ("program", "grace_s", "kill_now", "status"),
     [(LISTENS, 60, False, EXIT_STOPPED), (DEAF, 0.1, False, -9), (DEAF, 60, True, -9)],
 )
 def test_it_is_asked_to_end_and_killed_if_it_does_not(
-    program: str, grace_s: float, impatient: bool, status: int
+    program: str, grace_s: float, kill_now: bool, status: int
 ) -> None:
     process = start([sys.executable, "-c", f"{program}; time.sleep(60)"], output=PIPE)
     began_at = time.monotonic()
-    with pytest.raises(Stopped), awaited(process, grace_s, lambda: impatient):
+    with pytest.raises(Stopped), awaited(process, grace_s, lambda: kill_now):
         assert process.stdout is not None
         with process.stdout as said:
             said.readline()  # it has said how it takes the signal

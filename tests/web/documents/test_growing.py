@@ -127,14 +127,14 @@ def test_what_is_edited_while_a_pair_is_prepared_is_there_too(
     edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also a document whose earlier edit was brought over a moment ago."""
-    hold, edits = purged.hold, [lambda: documents.remove(["Mars"], by=None), lambda: move_bach("tiny")]
+    hold, edits = purged.mask_purged, [lambda: documents.remove(["Mars"], by=None), lambda: move_bach("tiny")]
 
     def edited_behind(index: IndexGeneration, **about: Any) -> int:
         while edits:
             edits.pop()()
         return hold(index, **about)
 
-    monkeypatch.setattr(purged, "hold", edited_behind)
+    monkeypatch.setattr(purged, "mask_purged", edited_behind)
     schedule = advance(later)
     assert active() == later and not edits, schedule.last_outcome
     assert show("Mars").listed.status == "removed" and show(BACH).collection == "tiny"
@@ -143,14 +143,14 @@ def test_what_is_edited_while_a_pair_is_prepared_is_there_too(
 def test_whoever_edits_all_the_time_puts_it_off(
     edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hold, numbers = purged.hold, iter(range(99))
+    hold, numbers = purged.mask_purged, iter(range(99))
 
     def edited_behind(index: IndexGeneration, **about: Any) -> int:
         documents.add([replace(TURKU, document_id=f"turku-{(number := next(numbers))}", title=f"{number}")], by=None)
         return hold(index, **about)
 
     with monkeypatch.context() as patched:
-        patched.setattr(purged, "hold", edited_behind)
+        patched.setattr(purged, "mask_purged", edited_behind)
         schedule = advance(later)
     assert active() != later and schedule.stage == Stage.INDEX
     scheduling.advance()
