@@ -46,7 +46,7 @@ class Evidence:
     url: str
     start: int | None  # character offsets in `text` of the best span; None if the block has none
     end: int | None
-    prior: float  # p(z | x), the weight of the likelihood; sums to one over the blocks read
+    prior: float  # the weight of the likelihood: p(z | x), under `joint` the reader's scores within it; sums to one
     likelihood: float  # p(y | z, x)
     posterior: float  # p(z | y, x); sums to one over the blocks read
     support: float  # posterior − prior; positive: the block supports the answer
