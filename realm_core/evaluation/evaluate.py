@@ -46,6 +46,7 @@ def main(task: Evaluate, activity: Activity) -> None:
     if task.plot:
         check_plot(task.plot)
     questions = _sample(_questions(task.questions), task.sample)
+    activity.progress(0, len(questions), "questions", "loading model and index")  # which takes seconds
     parts = _load(task, activity)
     score_scale = _score_scale(task, parts, questions, activity)
     as_typed = task.as_typed or task.retriever != "dense"
