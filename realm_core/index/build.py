@@ -357,17 +357,18 @@ class _ShardEmbedder:
         dimension = self._work.model.config.dimension
         first = rows.start if len(counted) == len(rows) else 0
         if not _finished(path, len(rows), dimension) and not self._got(path, len(rows), activity):
-            pieces = []
-            for start in range(rows.start, rows.stop, _PIECE_ROWS):
-                piece = range(start, min(start + _PIECE_ROWS, rows.stop))
-                kept = path.with_name(f".{path.stem}-{start}.safetensors")
-                if not _finished(kept, len(piece), dimension):
-                    save_tensors(kept, {"vectors": self._embedded(piece, activity, len(counted), first)})
+            pieces = [
+                range(start, min(start + _PIECE_ROWS, rows.stop)) for start in range(rows.start, rows.stop, _PIECE_ROWS)
+            ]
+            kept = [path.with_name(f".{path.stem}-{piece.start}.safetensors") for piece in pieces]
+            for piece, own in zip(pieces, kept if len(pieces) > 1 else [path], strict=True):
+                if not _finished(own, len(piece), dimension):
+                    save_tensors(own, {"vectors": self._embedded(piece, activity, len(counted), first)})
                 activity.progress(piece.stop - first, len(counted), "blocks")
-                pieces.append(kept)
-            save_tensors(path, {"vectors": torch.cat([load_tensors(kept)["vectors"] for kept in pieces])})
-        for kept in path.parent.glob(f".{path.stem}-*"):
-            kept.unlink()
+            if len(pieces) > 1:
+                save_tensors(path, {"vectors": torch.cat([load_tensors(own)["vectors"] for own in kept])})
+        for own in path.parent.glob(f".{path.stem}-*"):
+            own.unlink()
         put_file(path, self._work.identity())
         activity.progress(rows.stop - first, len(counted), "blocks")
         return {"file": path.name, "start": rows.start, "stop": rows.stop, "sha256": sha256_of_file(path)}

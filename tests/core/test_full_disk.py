@@ -206,7 +206,7 @@ def full(done: subprocess.CompletedProcess[str]) -> str:
 def test_ingesting_onto_a_full_disk(disk: SmallDisk, articles: Path) -> None:
     source = ("--source", "jsonl", "--path", articles, "--processes", "1")
     command = ("ingest", *source, "--name", "full", "--output", disk.path / "corpora", "--run", disk.path / "run")
-    disk.fill(but_bytes=150 << 10)  # for the parts; not for the snapshot that is made of them
+    disk.fill(but_bytes=200 << 10)  # for the parts; not for the snapshot that is made of them
     assert "corpora/.full.partial/snapshot" in full(disk.run(*command))
     assert published(disk.files / "corpora") == []
 

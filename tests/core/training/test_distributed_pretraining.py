@@ -71,7 +71,8 @@ def builders(run: Path) -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # it has just ended
-            if {"refresh", str(run)} <= set(path.read_text().split("\0")):
+            words = path.read_text().split("\0")
+            if "refresh" in words and any(word.rpartition("=")[2] == str(run) for word in words):
                 found.append(int(path.parent.name))
     return found
 
