@@ -175,9 +175,8 @@ def _text(element: Any) -> str:
 def _rows(table: Any) -> Iterator[list[Cell]]:
     """The cells of each row. The first row heads its columns if it is marked so."""
     heads_first = table.find(f"{_W}tr/{_W}trPr/{_W}tblHeader") is not None
-    merged: dict[
-        int, Cell
-    ] = {}  # by its first column: the cell of the row above that goes on where the next one says so
+    # By its first column: a cell of the row above, which the next row may continue.
+    merged: dict[int, Cell] = {}
     for number, row in enumerate(table.iter(f"{_W}tr")):
         if next(row.iterancestors(f"{_W}tbl")) is not table:
             continue  # of a table within a cell, whose words are that cell's
