@@ -94,13 +94,18 @@ class Snapshot:
         self._links_M3 = (
             open_array(folder / tables.LINKS_FILE, np.int32, (links, 3)) if links else np.empty((0, 3), np.int32)
         )
+        shared: int | None = manifest.get("shared")
+        self.shared_R4 = None if shared is None else np.empty((0, 4), np.int64)
+        """As in `sharing.py`; None in a snapshot that was made before they were kept."""
+        if shared:
+            self.shared_R4 = open_array(folder / tables.SHARED_FILE, np.int64, (shared, 4))
 
     @classmethod
     def open(cls, folder: Path | str) -> Snapshot:
         """Open a published snapshot; `RealmError` if it is none, damaged, or of another format."""
         folder = Path(folder)
         manifest = _read_manifest(folder)
-        counts = (manifest.get("articles"), manifest.get("blocks"), manifest.get("links", 0))
+        counts = (*map(manifest.get, ("articles", "blocks")), *(manifest.get(key, 0) for key in ("links", "shared")))
         if not isinstance(manifest.get("snapshot_id"), str) or not all(type(one) is int and one >= 0 for one in counts):
             raise RealmError(f"{folder / tables.MANIFEST_FILE} does not describe a corpus snapshot.")
         return cls(folder, manifest)
@@ -118,8 +123,11 @@ class Snapshot:
         """The block at `row`; IndexError if out of range."""
         batch, position = self._blocks.batch_of(row)
         block_id, article_row, start, end = (column[position].as_py() for column in batch.columns)
-        article = self.article(article_row)
-        return _block(row, block_id, article_row, article, start, end)
+        return self.block_at(row, block_id, article_row, start, end)
+
+    def block_at(self, row: int, block_id: str, article_row: int, start: int, end: int) -> Block:
+        """The characters [start, end) of the article at `article_row` as a block."""
+        return _block(row, block_id, article_row, self.article(article_row), start, end)
 
     def row_of(self, block_id: str) -> int | None:
         """The row of the block with this id, None if there is none."""
@@ -133,6 +141,20 @@ class Snapshot:
                 return row
             position += 1
         return None
+
+    def rows_with(self, block_id: str) -> list[int]:
+        """The rows of the block with this id: one or none. (A living corpus has one for each document.)"""
+        row = self.row_of(block_id)
+        return [] if row is None else [row]
+
+    def blocks_with(self, block_id: str) -> list[Block]:
+        """The block with this id in each article that has it, in order."""
+        row = self.row_of(block_id)
+        if row is None:
+            return []
+        others_R4 = np.empty((0, 4), np.int64) if self.shared_R4 is None else self.shared_R4
+        others = others_R4[others_R4[:, 1] == row].tolist()
+        return [self.block(row), *(self.block_at(row, block_id, one, start, end) for one, _, start, end in others)]
 
     def article(self, row: int) -> Article:
         """The article at `row`; IndexError if out of range."""
@@ -214,6 +236,10 @@ class Snapshot:
                 raise RealmError(f"{self.folder / tables.BLOCKS_FILE} is damaged: a block lies in no article.")
         if ((self._rows < 0) | (self._rows >= len(self))).any():
             raise RealmError(f"{self.folder / tables.ROWS_FILE} is damaged: it refers to rows that do not exist.")
+        if self.shared_R4 is not None:
+            limits = np.array([self.articles, len(self)])
+            if ((self.shared_R4 < 0).any(axis=1) | (self.shared_R4[:, :2] >= limits).any(axis=1)).any():
+                raise RealmError(f"{self.folder / tables.SHARED_FILE} is damaged: it refers to rows that do not exist.")
 
     def _first_block(self, article_row: int) -> int:
         """The first row whose block belongs to `article_row` or a later one; blocks are sorted by article row."""

@@ -21,6 +21,8 @@ PREFIXES_FILE = "block_prefixes.npy"
 ROWS_FILE = "block_rows.npy"
 # int32 [M, 3]: block row, start and end in characters of the block's text; in order. Only where the source has links.
 LINKS_FILE = "links.npy"
+# int64 [R, 4], of `sharing.py`: passages that later articles share with the one that their block is stored with.
+SHARED_FILE = "shared.npy"
 MANIFEST_FILE = "manifest.json"
 
 ARTICLES_SCHEMA = pa.schema(

@@ -4,7 +4,7 @@ It reads the parts twice, one at a time; sorting the ids takes about 24 bytes pe
 
 Article ids are unique in a snapshot: the first of several articles with the same id is kept. So are block ids: of
 several blocks with the same title and text the first is kept, because duplicates would displace other blocks from the
-top k.
+top k; which other articles have it is noted (`sharing.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from realm_core.corpus import tables
 from realm_core.corpus.metadata import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, completed
 from realm_core.corpus.packing import MAX_WORDPIECES
 from realm_core.corpus.repetition import FirstOnly, Numbers, id_digest, id_prefixes, recurring
+from realm_core.corpus.sharing import SharedPassages
 from realm_core.corpus.work import WorkFolder
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, read_json, remove_folder, sha256_of_file, write_json
@@ -42,6 +43,7 @@ class _Counts:
     links: int = 0
     repeated_articles: int = 0
     repeated_blocks: int = 0
+    shared: int = 0
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class SnapshotWriter:
         if counts.repeated_articles:
             self._activity.say(f"{counts.repeated_articles:,} articles repeat an earlier id and were left out.")
         if counts.repeated_blocks:
-            self._activity.say(f"{counts.repeated_blocks:,} blocks repeat an earlier title and text and were left out.")
+            self._activity.say(f"{counts.repeated_blocks:,} blocks repeat an earlier title and text: stored once.")
         final = name_folder / snapshot_id
         if final.exists():
             if counts.links and not read_json(final / tables.MANIFEST_FILE).get("links"):
@@ -92,12 +94,15 @@ class SnapshotWriter:
             files.append(DOCUMENTS_FILE)
         if counts.links:
             files.append(tables.LINKS_FILE)
+        if counts.shared:
+            files.append(tables.SHARED_FILE)
         manifest = {
             "format": tables.FORMAT,
             "snapshot_id": snapshot_id,
             "articles": counts.articles,
             "blocks": counts.blocks,
             **({"links": counts.links} if counts.links else {}),
+            "shared": counts.shared,
             "max_wordpieces": MAX_WORDPIECES,
             **self._description,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -133,6 +138,7 @@ class SnapshotWriter:
         counts = _Counts()
         digest = hashlib.sha256()
         unique_articles, unique_blocks = FirstOnly(survey.articles), FirstOnly(survey.blocks)
+        shared = SharedPassages(survey.blocks)
         with (
             self._documents_writer() if survey.stated else nullcontext() as documents_writer,
             open(self._folder / tables.ARTICLES_FILE, "wb") as articles_file,
@@ -149,12 +155,16 @@ class SnapshotWriter:
                 kept_blocks = unique_blocks.mask(blocks.column(0).to_pylist(), in_kept_article)
                 new_rows = counts.articles + np.cumsum(kept_articles) - 1
                 blocks = blocks.set_column(1, tables.BLOCKS_SCHEMA.field(1), pa.array(new_rows[owners], pa.int64()))
+                repeated = blocks.filter(pa.array(in_kept_article & ~kept_blocks))
                 articles, blocks = articles.filter(pa.array(kept_articles)), blocks.filter(pa.array(kept_blocks))
+                ids = blocks.column("block_id").to_pylist()
+                shared.stored(ids, blocks.column("article").to_numpy(), counts.blocks)
+                shared.others(repeated)
                 articles_writer.write_batch(articles.select(tables.ARTICLES_SCHEMA.names))
                 blocks_writer.write_batch(blocks.select(tables.BLOCKS_SCHEMA.names))
                 links_M3 = _links(blocks, counts.blocks)
                 links_file.write(links_M3.tobytes())
-                digest.update("".join(blocks.column(0).to_pylist()).encode("ascii"))
+                digest.update("".join(ids).encode("ascii"))
                 if documents_writer is not None:
                     urls = articles.column("url").to_pylist()
                     documents = completed(articles.column("stated"), urls, self._description)
@@ -164,7 +174,10 @@ class SnapshotWriter:
                 counts.blocks += blocks.num_rows
                 counts.links += len(links_M3)
                 counts.repeated_articles += len(kept_articles) - articles.num_rows
-                counts.repeated_blocks += int(in_kept_article.sum()) - blocks.num_rows
+                counts.repeated_blocks += repeated.num_rows
+        counts.shared = shared.save(self._folder)
+        if counts.shared:  # documents without a block of their own are part of the corpus, too
+            digest.update(shared.table().tobytes())
         return counts, digest.hexdigest()[:16]
 
     @contextmanager

@@ -1,6 +1,6 @@
 """Edits of a living corpus: adding, changing and removing documents. An edit is one segment and some tombstones.
 
-    checked → rescued → packed → vectors, known ones reused → segment published → new state returned
+    checked → packed → vectors, known ones reused → segment published → new state returned
 
 The segment is published before a state names it, and a state is plain data until its caller makes it the current one,
 so an edit that dies at any time has not happened.
@@ -24,7 +24,7 @@ from realm_core.files import disk_errors
 from realm_core.index.embedding import embed
 from realm_core.living.documents import Changes, DocumentRefused, LivingDocument, cleaned
 from realm_core.living.layer import Layer
-from realm_core.living.state import BASE, CorpusState
+from realm_core.living.state import CorpusState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
 from realm_core.living.writing import segment_blocks, segment_id, write_segment
@@ -102,15 +102,15 @@ def plan_of(view: CorpusView, changes: Changes) -> Plan:
 
 
 def _refuse_equal(view: CorpusView, documents: Sequence[LivingDocument], dying: frozenset[int]) -> None:
-    """`DocumentRefused` for a document with the same title and text as one that stays, or another one of the edit."""
-    known: dict[tuple[str, str], str] = {}
+    """`DocumentRefused` for one with title and text of one in its collection that stays, or of another of the edit."""
+    known: dict[tuple[str, str, str], str] = {}
     for row in view.titled({document.title for document in documents}):
         if row not in dying:
             article = view.article(row)
-            known[article.title, article.text] = article.id
+            known[article.title, article.text, view.collection_of(row)] = article.id
     reasons = {}
     for document in documents:
-        twin = known.setdefault((document.title, document.text), document.id)
+        twin = known.setdefault((document.title, document.text, document.collection), document.id)
         if twin != document.id:
             reasons[document.id] = f"The document {document.id!r} has the same title and text as {twin!r}."
     if reasons:
@@ -129,57 +129,29 @@ class Effect:
 def effect(view: CorpusView, changes: Changes) -> Effect:
     """What an edit would do to the blocks of a state, without embedding or writing; raises as `edit` does."""
     plan = plan_of(view, changes)
-    dying, rescued = _rescued(view, plan.dying)
-    documents = [*rescued, *plan.documents]
-    titles = {view.article(row).title for row in dying}
-    others = [view.document(row) for row in view.titled(titles) if row not in dying]
-    packed = zip([*documents, *others], _packed([*documents, *others]), strict=True)
-    ids = [_ids(document, spans) for document, spans in packed]
-    stay = {one for own in ids for one in own}
-    gone = [block.block_id for row in sorted(dying) for block in view.blocks_of_article(row)]
-    new = dict.fromkeys(one for own in ids[: len(documents)] for one in own if view.row_of(one) is None)
-    return Effect(tuple(one for one in dict.fromkeys(gone) if one not in stay), tuple(new))
+    packed = zip(plan.documents, _packed(plan.documents), strict=True)
+    coming = dict.fromkeys(one for document, spans in packed for one in _ids(document, spans))
+    going = [block.block_id for row in sorted(plan.dying) for block in view.blocks_of_article(row)]
+
+    def stays(one: str) -> bool:
+        return any(block.article_row not in plan.dying for block in view.blocks_with(one))
+
+    gone = dict.fromkeys(one for one in going if one not in coming and not stays(one))
+    return Effect(tuple(gone), tuple(one for one in coming if not view.rows_with(one)))
 
 
 def without(
     store: Store, view: CorpusView, dying: frozenset[int], documents: Sequence[LivingDocument], embed: Embed
 ) -> CorpusState:
     """The state without some documents (article rows) and with others; the editing lock is held."""
-    dying, rescued = _rescued(view, dying)
-    written = [*rescued, *documents]
-    if not written and not dying:
+    if not documents and not dying:
         return view.state
-    added = [_segment(store, view, written, embed)] if written else []
+    added = [_segment(store, view, documents, embed)] if documents else []
     dead: dict[str, list[int]] = {}
     for row in sorted(dying):
         layer, own_row = view.place_of(row)
         dead.setdefault(layer.name, []).append(own_row)
     return view.state.changed(dead, {layer.name: layer.articles for layer in view.layers}, *added)
-
-
-def _rescued(view: CorpusView, dying: frozenset[int]) -> tuple[frozenset[int], list[LivingDocument]]:
-    """Documents of the base that would lose a passage, because the base stores it with a document that is removed.
-
-    A base stores a passage once, with the first document that has it. Such a document is written again, unchanged, into
-    the edit's segment, and its row in the base is masked, too. Only documents with the same title can share a passage.
-    """
-    rescued: dict[int, LivingDocument] = {}
-    base = next((layer for layer in view.layers if layer.name == BASE), None)
-    latest = {row for row in dying if view.place_of(row)[0] is base}
-    while base is not None and latest:
-        lost: dict[str, set[str]] = {}
-        for row in latest:
-            ids = base.block_ids(base.blocks_of(row))
-            lost.setdefault(view.article(row).title, set()).update(ids)
-        others = [row for row in view.titled(lost) if view.place_of(row)[0] is base and row not in dying]
-        documents = [view.document(row) for row in others]
-        latest = set()
-        for row, document, spans in zip(others, documents, _packed(documents), strict=True):
-            if not lost[document.title].isdisjoint(_ids(document, spans)):
-                rescued[row] = document
-                latest.add(row)
-        dying |= latest
-    return dying, [rescued[row] for row in sorted(rescued)]
 
 
 def _segment(store: Store, view: CorpusView, documents: Sequence[LivingDocument], embed: Embed) -> str:
@@ -213,8 +185,8 @@ def _vectors(layers: Sequence[Layer], ids: Sequence[str], texts: Sequence[tuple[
     unknown: dict[str, tuple[str, str]] = {}
     for one, text in zip(ids, texts, strict=True):
         if one not in places and one not in unknown:
-            found = ((number, layer.row_of(one)) for number, layer in enumerate(layers))
-            place = next(((number, row) for number, row in found if row is not None), None)
+            found = ((number, layer.rows_with(one)) for number, layer in enumerate(layers))
+            place = next(((number, rows[0]) for number, rows in found if rows), None)
             if place is None:
                 unknown[one] = text
             else:
@@ -223,7 +195,7 @@ def _vectors(layers: Sequence[Layer], ids: Sequence[str], texts: Sequence[tuple[
     for number, layer in enumerate(layers):
         own = {one: row for one, (at, row) in places.items() if at == number}
         if own:
-            vector_of.update(zip(own, layer.vectors.at(np.array(list(own.values()), np.int64)), strict=True))
+            vector_of.update(zip(own, layer.vectors_at(np.array(list(own.values()), np.int64)), strict=True))
     if unknown:
         made = embed(list(unknown.values()))
         dimension = layers[0].vectors.dimension if layers else made.shape[-1]

@@ -3,7 +3,9 @@
     search(queries_BD, k) → rows_BK (int64), scores_BK (float32), highest first
 
 Rows are those of `CorpusView`; of equal scores the lower row comes first. The result equals that of a corpus built from
-the documents of the state. Legend: B queries, N rows, M rows of segments, D dimension, K results.
+the documents of the state, or of those that pass a filter.
+
+Legend: B queries, N rows, V stored blocks of the base, M rows of segments, D dimension, K results.
 """
 
 from __future__ import annotations
@@ -45,8 +47,9 @@ class LivingIndex:
         self.corpus = corpus
         self._store, self._base, self._device, self._wanted = store, base, device, wanted
         self._segment_vectors = segment_vectors
-        base_rows = 0 if base is None else len(base[1])
-        self._allowed = Allowed(torch.from_numpy(rows_N[:base_rows]), device if base is None else base[1].device)
+        base_rows = 0 if base is None else len(base[0])
+        allowed, self._row_of_V = _stored(rows_N[:base_rows], base)
+        self._allowed = Allowed(torch.from_numpy(allowed), device if base is None else base[1].device)
         self._segment_rows_M = torch.from_numpy(np.flatnonzero(rows_N[base_rows:]))
         self._segments: ExactSearch | None = None
         if len(self._segment_rows_M):
@@ -108,11 +111,23 @@ class LivingIndex:
         rows, scores = torch.empty(len(queries_BD), 0).long(), torch.empty(len(queries_BD), 0)
         if self._base is not None:
             rows, scores = self._base[1].search(queries_BD, k, self._allowed)
+            if self._row_of_V is not None:
+                rows = self._row_of_V[rows]
         if self._segments is not None:
             places, own_scores = self._segments.search(queries_BD, k)
             rows = torch.cat([rows, self._segment_rows_M[places]], dim=1)
             scores = torch.cat([scores, own_scores], dim=1)
         return merged(rows, scores, k)
+
+
+def _stored(rows_N: Mask, base: tuple[Layer, BaseSearch] | None) -> tuple[Mask, Tensor | None]:
+    """The stored blocks of some rows of a base, no two of the same block: bool [V]; and the row of each, if another."""
+    if base is None or base[0].stored_N is None:
+        return rows_N, None
+    chosen = np.flatnonzero(rows_N)
+    stored, row_of_V = base[0].stored_N[chosen], np.zeros(len(base[1]), np.int64)
+    row_of_V[stored] = chosen
+    return np.isin(np.arange(len(base[1])), stored), torch.from_numpy(row_of_V)
 
 
 def check_fits(model: Model, state: CorpusState) -> None:

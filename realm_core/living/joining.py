@@ -224,7 +224,7 @@ def _same(view: CorpusView, row: int, other_view: CorpusView, other_row: int) ->
 def _rows_of(part: Part, row: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which of a document's blocks, those of an article row, the base takes."""
     layer, own_row = part.view.place_of(row)
-    blocks, first = layer.blocks_of(own_row), part.view.rows_of_layer(layer).start
+    blocks, first = layer.rows_of(own_row), part.view.rows_of_layer(layer).start
     return part.live_rows[first + blocks.start : first + blocks.stop]
 
 
@@ -232,10 +232,12 @@ def _ids(view: CorpusView, of: str) -> Iterator[tuple[int, list[str]]]:
     """The ids of all blocks or articles of a view, living and dead, with the row of the first in each piece."""
     first = 0
     for layer in view.layers:
-        table = layer.block_table if of == "block" else layer.article_table
-        column = table.column("block_id" if of == "block" else "id")
-        for start in range(0, len(column), _IDS_AT_ONCE):
-            ids: list[str] = column.slice(start, _IDS_AT_ONCE).to_pylist()
+        count, documents = len(layer) if of == "block" else layer.articles, layer.article_table.column("id")
+        for start in range(0, count, _IDS_AT_ONCE):
+            some = range(start, min(start + _IDS_AT_ONCE, count))
+            ids: list[str] = (
+                layer.block_ids(some) if of == "block" else documents.slice(some.start, len(some)).to_pylist()
+            )
             yield first, ids
             first += len(ids)
 

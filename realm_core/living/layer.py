@@ -1,12 +1,16 @@
 """One opened layer of a living corpus: the base or a segment. Both are a snapshot and a generation of its blocks.
 
+A base stores a passage that several of its documents have once (`corpus/sharing.py`). A layer has a row of it for each
+of these documents, all with the same stored vector, so that every row belongs to one document.
+
 Layers are immutable and thread-safe; states with a common layer share the opened one.
-Legend: N blocks, A documents, D dimension.
+Legend: N rows, V stored blocks with their vectors, A documents, D dimension.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +25,8 @@ from torch import Tensor
 from realm_core.arrays import Mask, Rows
 from realm_core.corpus import tables
 from realm_core.corpus.metadata import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, known_of, table_in
+from realm_core.corpus.records import Block
+from realm_core.corpus.sharing import Shared, shared_in
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import plain_name
@@ -86,48 +92,117 @@ class Layer:
             self.document_table = table_in(corpus / DOCUMENTS_FILE)
             if self.document_table.schema != DOCUMENTS_SCHEMA or len(self.document_table) != self.articles:
                 raise RealmError(f"{corpus / DOCUMENTS_FILE} is not the table of documents of this corpus.")
-        # The document of each block, ascending, so that a document's blocks are found by bisection.
+        # The document of each row, ascending, so that a document's rows are found by bisection.
         self.owners_N: Rows = self.block_table.column("article").to_numpy()
+        self.stored_N: Rows | None = None
+        """The stored block of each row; None where each row has its own."""
+        self._shared_rows: dict[int, tuple[int, int]] = {}  # row → start and end, where the block is another document's
+        if name == BASE and len(shared_R4 := shared_in(self.snapshot)):
+            self._add_shared(shared_R4)
         self._base_rows: dict[str, Rows] = {}
 
+    def _add_shared(self, shared_R4: Shared) -> None:
+        articles, stored, starts, _ = shared_R4.T
+        owners, blocks = np.concatenate([self.owners_N, articles]), len(self.snapshot)
+        order_N = np.lexsort((np.concatenate([self.block_table.column("start").to_numpy(), starts]), owners))
+        self.owners_N = owners[order_N]
+        self.stored_N = np.concatenate([np.arange(blocks), stored])[order_N]
+        for row in np.flatnonzero(order_N >= blocks).tolist():
+            self._shared_rows[row] = tuple(shared_R4[order_N[row] - blocks, 2:].tolist())
+
     def __len__(self) -> int:
-        return len(self.snapshot)
+        return len(self.owners_N)
 
     @property
     def articles(self) -> int:
         """The number of its documents, dead and living."""
         return self.snapshot.articles
 
-    def blocks_of(self, article: int) -> range:
-        """The rows of a document's blocks."""
+    def rows_of(self, article: int) -> range:
+        """The rows of a document, in reading order."""
         first, stop = np.searchsorted(self.owners_N, [article, article + 1]).tolist()
         return range(first, stop)
 
-    def block_ids(self, rows: range) -> list[str]:
-        """The ids of the blocks in consecutive rows."""
-        ids: list[str] = self.block_table.column("block_id").slice(rows.start, len(rows)).to_pylist()
-        return ids
+    def stored(self, rows_M: Rows) -> Rows:
+        """The stored blocks of some rows."""
+        return rows_M if self.stored_N is None else self.stored_N[rows_M]
 
     @cached_property
-    def _rows_by_id(self) -> dict[str, int]:
-        ids = self.block_ids(range(len(self)))
-        return {block_id: row for row, block_id in reversed(list(enumerate(ids)))}
+    def several_V(self) -> Mask | None:
+        """bool [V]: the stored blocks that several documents have; None where none is."""
+        return None if self.stored_N is None else np.bincount(self.stored_N) > 1
 
-    def row_of(self, block_id: str) -> int | None:
-        """The first row with this block id, dead or living."""
+    def block(self, row: int) -> Block:
+        """The block of a row, in its own document."""
+        if self.stored_N is None:
+            return self.snapshot.block(row)
+        stored = int(self.stored_N[row])
+        if row not in self._shared_rows:
+            return replace(self.snapshot.block(stored), row=row)
+        return self.snapshot.block_at(
+            row, self.snapshot.block(stored).block_id, int(self.owners_N[row]), *self._shared_rows[row]
+        )
+
+    def block_ids(self, rows: range) -> list[str]:
+        """The ids of the blocks in consecutive rows."""
+        column = self.block_table.column("block_id")
+        if self.stored_N is None:
+            own = column.slice(rows.start, len(rows))
+        else:
+            own = column.take(pa.array(self.stored_N[rows.start : rows.stop]))
+        ids: list[str] = own.to_pylist()
+        return ids
+
+    def block_rows(self, rows_M: Rows) -> pa.Table:
+        """Some rows in `BLOCKS_SCHEMA`, each with its own document."""
+        table = self.block_table.take(pa.array(self.stored(rows_M)))
+        if self.stored_N is None:
+            return table
+        places = [self._shared_rows.get(row) for row in rows_M.tolist()]
+        columns = {"article": self.owners_N[rows_M]}
+        for number, name in enumerate(("start", "end")):
+            own = table.column(name).to_numpy().copy()
+            for place, span in enumerate(places):
+                if span is not None:
+                    own[place] = span[number]
+            columns[name] = own
+        for name, values in columns.items():
+            number = tables.BLOCKS_SCHEMA.get_field_index(name)
+            table = table.set_column(number, tables.BLOCKS_SCHEMA.field(number), pa.array(values, pa.int64()))
+        return table
+
+    def vectors_at(self, rows_M: Rows) -> Tensor:
+        """The vectors of some rows, float16 [M, D]."""
+        return self.vectors.at(self.stored(rows_M))
+
+    @cached_property
+    def _rows_by_id(self) -> dict[str, list[int]]:
+        rows: dict[str, list[int]] = {}
+        for row, block_id in enumerate(self.block_ids(range(len(self)))):
+            rows.setdefault(block_id, []).append(row)
+        return rows
+
+    def rows_with(self, block_id: str) -> list[int]:
+        """The rows with this block id, dead and living, in order."""
         # A base may be large and is searched on disk; a segment's ids are in memory.
-        return self.snapshot.row_of(block_id) if self.name == BASE else self._rows_by_id.get(block_id)
+        if self.name != BASE:
+            return self._rows_by_id.get(block_id, [])
+        stored = self.snapshot.row_of(block_id)
+        if stored is None or self.stored_N is None:
+            return [] if stored is None else [stored]
+        rows: list[int] = np.flatnonzero(self.stored_N == stored).tolist()
+        return rows
 
     @cached_property
     def id_halves_N2(self) -> np.ndarray[Any, np.dtype[np.uint64]]:
         """The block ids as two numbers each, uint64 [N, 2]."""
         return np.frombuffer(bytes.fromhex("".join(self.block_ids(range(len(self))))), ">u8").reshape(-1, 2)
 
-    def rows_in(self, base: Layer) -> Rows:
-        """For each of its blocks the base's row with the same id, −1 if there is none; cached."""
+    def stored_in(self, base: Layer) -> Rows:
+        """For each of its rows the base's stored block with the same id, −1 if there is none; cached."""
         key = base.snapshot.snapshot_id
         if key not in self._base_rows:
-            found = (base.row_of(block_id) for block_id in self.block_ids(range(len(self))))
+            found = (base.snapshot.row_of(block_id) for block_id in self.block_ids(range(len(self))))
             self._base_rows[key] = np.array([-1 if row is None else row for row in found], np.int64)
         return self._base_rows[key]
 

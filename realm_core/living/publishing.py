@@ -14,13 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
 from realm_core.arrays import Mask, open_array, save_array
 from realm_core.corpus import tables
+from realm_core.corpus.repetition import Numbers, id_prefixes
+from realm_core.corpus.sharing import SharedPassages
 from realm_core.files import disk_errors, read_json, remove_folder, write_json
 from realm_core.index.approximate_build import build_search, end_build
 from realm_core.index.choice import SearchKind
@@ -34,6 +36,19 @@ from realm_core.runs.activity import Activity
 
 _UNFINISHED_LINKS_FILE: Final = "links.part"  # without a header: how many there are is known only at the end
 _LINKS_AT_ONCE: Final = 1 << 20
+
+
+class PartLayer(NamedTuple):
+    """articles_A, rows_N: the documents that a base takes, and the blocks that it stores with them.
+
+    others_N: their blocks that are stored with an earlier document. new_ids: by the layer's article rows.
+    """
+
+    layer: Layer
+    articles_A: Mask
+    rows_N: Mask
+    others_N: Mask
+    new_ids: dict[int, str]
 
 
 @dataclass(frozen=True)
@@ -55,14 +70,15 @@ class Part:
         """All living documents, as they are."""
         return cls(view, view.live_articles, view.live_rows)
 
-    def layers(self) -> Iterator[tuple[Layer, Mask, Mask, dict[int, str]]]:
-        """Each layer with its living documents and blocks, and the new ids by its own article rows."""
+    def layers(self) -> Iterator[PartLayer]:
+        """What is taken of each layer."""
         for layer in self.view.layers:
             articles = self.view.articles_of_layer(layer)
             own = {
                 row - articles.start: one for row, one in self.new_ids.items() if articles.start <= row < articles.stop
             }
-            yield layer, self.live_articles[articles], self.live_rows[self.view.rows_of_layer(layer)], own
+            articles_A, rows_N = self.live_articles[articles], self.live_rows[self.view.rows_of_layer(layer)]
+            yield PartLayer(layer, articles_A, rows_N, articles_A[layer.owners_N] & ~rows_N, own)
 
 
 @dataclass(frozen=True)
@@ -145,11 +161,19 @@ def _publish_snapshot(new: NewBase, final: Path, activity: Activity) -> None:
     documents = sum(int(np.count_nonzero(part.live_articles)) for part in new.parts)
     with disk_errors(final.parent):
         folder.mkdir(parents=True)
-        with LayerWriter(folder) as writer:
+        with LayerWriter(folder, SharedPassages(_recurring(new.parts))) as writer:
             for part in new.parts:
-                for layer, articles_A, rows_N, new_ids in part.layers():
+                for layer, articles_A, rows_N, others_N, new_ids in part.layers():
                     activity.check()
-                    copy_rows(layer, articles_A, rows_N, writer, new_ids=new_ids, collection=part.collection)
+                    copy_rows(
+                        layer,
+                        articles_A,
+                        rows_N,
+                        writer,
+                        others_N=others_N,
+                        new_ids=new_ids,
+                        collection=part.collection,
+                    )
                     activity.progress(writer.articles, documents, "documents", f"{writer.blocks:,} blocks")
         about = dict(new.about)
         links = _write_links(new.parts, folder)
@@ -160,25 +184,39 @@ def _publish_snapshot(new: NewBase, final: Path, activity: Activity) -> None:
     publish(folder, final)
 
 
+def _recurring(parts: Sequence[Part]) -> Numbers:
+    """Prefixes of the block ids that several documents have."""
+    found = [np.array([], np.uint64)]
+    for part in parts:
+        for layer, _, _, others_N, _ in part.layers():
+            ids = layer.block_rows(np.flatnonzero(others_N)).column("block_id").to_pylist()
+            found.append(id_prefixes(ids))
+    return np.unique(np.concatenate(found))
+
+
 def _write_links(parts: Sequence[Part], folder: Path) -> int:
     """Write the links of living blocks, at their new rows; returns their number. Only bases have links."""
-    unfinished, count, before = folder / _UNFINISHED_LINKS_FILE, 0, 0
+    unfinished, count, before, ascending = folder / _UNFINISHED_LINKS_FILE, 0, 0, True
     with open(unfinished, "wb") as file:
-        for part in parts:
-            for layer, _, rows_N, _ in part.layers():
-                links = layer.snapshot.manifest.get("links", 0) if layer.name == BASE else 0
-                if links:
-                    links_M3 = open_array(layer.snapshot.folder / tables.LINKS_FILE, np.int32, (links, 3))
-                    new_rows_N = np.cumsum(rows_N) - 1 + before
-                    for start in range(0, links, _LINKS_AT_ONCE):
-                        some_M3 = links_M3[start : start + _LINKS_AT_ONCE]
-                        kept_M3 = some_M3[rows_N[some_M3[:, 0]]]
-                        kept_M3[:, 0] = new_rows_N[kept_M3[:, 0]]
-                        file.write(kept_M3.tobytes())
-                        count += len(kept_M3)
-                before += int(np.count_nonzero(rows_N))
+        for layer, _, rows_N, _, _ in (one for part in parts for one in part.layers()):
+            links = layer.snapshot.manifest.get("links", 0) if layer.name == BASE else 0
+            rows_M = np.flatnonzero(rows_N)
+            if links:
+                links_M3 = open_array(layer.snapshot.folder / tables.LINKS_FILE, np.int32, (links, 3))
+                # A passage keeps its links, whichever document it is stored with.
+                new_row_V = np.full(len(layer.snapshot), -1)
+                new_row_V[layer.stored(rows_M)] = np.arange(len(rows_M)) + before
+                ascending &= layer.stored_N is None
+                for start in range(0, links, _LINKS_AT_ONCE):
+                    some_M3 = np.array(links_M3[start : start + _LINKS_AT_ONCE])
+                    some_M3[:, 0] = new_row_V[some_M3[:, 0]]
+                    kept_M3 = some_M3[some_M3[:, 0] >= 0]
+                    file.write(kept_M3.tobytes())
+                    count += len(kept_M3)
+            before += len(rows_M)
     if count:
-        save_array(folder / tables.LINKS_FILE, np.memmap(unfinished, np.int32, "r", shape=(count, 3)))
+        all_M3 = np.memmap(unfinished, np.int32, "r", shape=(count, 3))
+        save_array(folder / tables.LINKS_FILE, all_M3 if ascending else all_M3[np.argsort(all_M3[:, 0], kind="stable")])
     unfinished.unlink()
     return count
 
@@ -187,9 +225,9 @@ def _publish_generation(new: NewBase, made: PublishedBase, activity: Activity) -
     folder = _partial(made.generation)
     layers, rows = [], []
     for part in new.parts:
-        for layer, _, rows_N, _ in part.layers():
-            layers.append(layer)
-            rows.append(np.flatnonzero(rows_N))
+        for one in part.layers():
+            layers.append(one.layer)
+            rows.append(np.flatnonzero(one.rows_N))
     total = sum(map(len, rows))
 
     def pieces() -> Iterator[Tensor]:

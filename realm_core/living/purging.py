@@ -207,7 +207,7 @@ class _Held:
                 opened[folder] = Layer(folder.name, folder, folder)
         segments = {folder: layer for folder, layer in opened.items() if layer.with_ids(ids)}
         rows = ((layer, row) for layer in (holding | segments).values() for row in layer.with_ids(ids).values())
-        return cls(segments, tuple(bases), sum(len(layer.blocks_of(row)) for layer, row in rows))
+        return cls(segments, tuple(bases), sum(len(layer.rows_of(row)) for layer, row in rows))
 
 
 def _without_segments(store: Store, state: CorpusState, held: _Held) -> tuple[CorpusState, dict[Path, Path]]:
@@ -220,7 +220,7 @@ def _without_segments(store: Store, state: CorpusState, held: _Held) -> tuple[Co
         living[list(state.tombstones.get(layer.name, ()))] = False
         rows = np.flatnonzero(living).tolist()
         documents = [layer.document(row) for row in rows]
-        ids = [layer.block_ids(layer.blocks_of(row)) for row in rows]
+        ids = [layer.block_ids(layer.rows_of(row)) for row in rows]
         name = names[layer.name] = segment_id(documents, ids, state.block_hash)
         if not store.taken(name):
             with disk_errors(store.segments):

@@ -47,14 +47,28 @@ class ScopedSearch:
     """Search (`index/search.py`) in a scope of a corpus state. Its scores are T × the prior's logits."""
 
     def __init__(self, index: LivingIndex, scope: Scope, temperature: float) -> None:
+        self._corpus = index.corpus
         parts = ((index.where(wanted), temperature * math.log(weight)) for wanted, weight in scope.parts())
         self._parts = [(part, bonus) for part, bonus in parts if part.rows]
 
     def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Rows and scores [B, min(k, rows in the scope)] on the CPU, highest first."""
+        """Rows and scores [B, min(k, blocks in the scope)] on the CPU, highest first."""
         rows, scores = [torch.empty(len(queries_BD), 0).long()], [torch.empty(len(queries_BD), 0)]
         for part, bonus in self._parts:
             own_rows, own_scores = part.search(queries_BD, k)
             rows.append(own_rows)
             scores.append(own_scores + bonus)
-        return merged(torch.cat(rows, dim=1), torch.cat(scores, dim=1), k)
+        rows_BM, scores_BM = torch.cat(rows, dim=1), torch.cat(scores, dim=1)
+        if len(self._parts) < 2:
+            return merged(rows_BM, scores_BM, k)
+        # A block that documents of several weights have counts once, with the highest.
+        rows_BM, scores_BM = merged(rows_BM, scores_BM, rows_BM.shape[1])
+        places_BK = torch.tensor([self._distinct(ranked)[:k] for ranked in rows_BM.tolist()])
+        return rows_BM.gather(1, places_BK), scores_BM.gather(1, places_BK)
+
+    def _distinct(self, rows: list[int]) -> list[int]:
+        """The places of rows with different blocks, of equal ones the first."""
+        places: dict[str, int] = {}
+        for place, row in enumerate(rows):
+            places.setdefault(self._corpus.block_id(row), place)
+        return list(places.values())

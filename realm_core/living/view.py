@@ -1,8 +1,8 @@
 """The texts of a corpus state as one corpus: its layers concatenated, with dead and repeated rows masked.
 
 Documents and blocks have rows as in a `Snapshot`, counted through all layers: first the base's, then those of each
-segment. Of several living blocks with the same title and text the first counts, as in ingesting, so the living rows are
-exactly those of a corpus ingested from the living documents in their order.
+segment. A row belongs to one document. Of several rows with the same title and text the first is searched, as if the
+corpus had been ingested from the living documents in their order; in a part of the corpus, the first of that part.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from realm_core.living.state import BASE, CorpusState
 
 @dataclass(frozen=True)
 class ListedDocument:
-    """A document without its text. row: its article row. blocks: the number of its searched blocks."""
+    """A document without its text. row: its article row. blocks: their number, those included that others have, too."""
 
     row: int
     id: str
@@ -45,35 +45,46 @@ class CorpusView:
         self._first_articles = np.cumsum([0, *(layer.articles for layer in self.layers)])
         self.articles = int(self._first_articles[-1])
         self.live_articles: Mask = np.ones(self.articles, np.bool_)
-        self.live_rows: Mask = np.ones(len(self), np.bool_)
+        self.standing_rows: Mask = np.ones(len(self), np.bool_)
+        """The rows of the living documents."""
         for layer, first_row, first_article in self._placed():
             for article in state.tombstones.get(layer.name, ()):
-                own = layer.blocks_of(article)
-                self.live_rows[first_row + own.start : first_row + own.stop] = False
+                own = layer.rows_of(article)
+                self.standing_rows[first_row + own.start : first_row + own.stop] = False
                 self.live_articles[first_article + article] = False
-        self._mask_repeated()
+        self.live_rows: Mask = self._first_of_equal(self.standing_rows)
+        """The rows that are searched: of equal ones the first."""
 
     def _placed(self) -> Iterator[tuple[Layer, int, int]]:
         """Each layer with its first row and its first article row."""
         yield from zip(self.layers, self._first_rows.tolist(), self._first_articles.tolist(), strict=False)
 
-    def _mask_repeated(self) -> None:
-        """Mask every living block whose id an earlier living one has; a base has none."""
+    def _first_of_equal(self, rows_N: Mask) -> Mask:
+        """Of the rows of a mask those whose block id no earlier one has."""
+        kept_N = rows_N.copy()
         base = next((layer for layer in self.layers if layer.name == BASE), None)
-        if len(self.layers) == (base is not None):
-            return
         segments_start = 0 if base is None else len(base)
-        live_M = self.live_rows[segments_start:]
+        if base is not None and base.stored_N is not None and base.several_V is not None:
+            several = np.flatnonzero(kept_N[:segments_start] & base.several_V[base.stored_N])
+            kept_N[np.delete(several, np.unique(base.stored_N[several], return_index=True)[1])] = False
         segments = [layer for layer in self.layers if layer is not base]
+        if not segments:
+            return kept_N
+        kept_M = kept_N[segments_start:]
         if base is not None:
-            rows_M = np.concatenate([layer.rows_in(base) for layer in segments])
-            live_M &= ~((rows_M >= 0) & self.live_rows[rows_M])
-        candidates = np.flatnonzero(live_M)
+            taken_V = kept_N[:segments_start]
+            if base.stored_N is not None:
+                taken_V = np.zeros(len(base.snapshot), np.bool_)
+                taken_V[base.stored_N[np.flatnonzero(kept_N[:segments_start])]] = True
+            stored_M = np.concatenate([layer.stored_in(base) for layer in segments])
+            kept_M &= ~((stored_M >= 0) & taken_V[stored_M])
+        candidates = np.flatnonzero(kept_M)
         halves_C2 = np.concatenate([layer.id_halves_N2 for layer in segments])[candidates]
         order = np.lexsort((halves_C2[:, 1], halves_C2[:, 0]))  # stable: of equal ids the first row stays first
         ascending = halves_C2[order]
         repeated = np.flatnonzero((ascending[1:] == ascending[:-1]).all(axis=1)) + 1
-        live_M[candidates[order[repeated]]] = False
+        kept_M[candidates[order[repeated]]] = False
+        return kept_N
 
     def __len__(self) -> int:
         return int(self._first_rows[-1])
@@ -98,20 +109,25 @@ class CorpusView:
     def block(self, row: int) -> Block:
         """The block at `row`, its own and its article's row counted through all layers; IndexError beyond the last."""
         layer, first_row, first_article = self._layer_at(row, self._first_rows)
-        return _moved(layer.snapshot.block(row - first_row), first_row, first_article)
+        return _moved(layer.block(row - first_row), first_row, first_article)
 
-    def row_of(self, block_id: str) -> int | None:
-        """The row of the living block with this id, None if there is none."""
-        for layer, first_row, _ in self._placed():
-            row = layer.row_of(block_id)
-            if row is not None and self.live_rows[first_row + row]:
-                return first_row + row
-            if row is not None and layer.name != BASE:  # a dead document may have the same block as a living one
-                same_N = (layer.id_halves_N2 == layer.id_halves_N2[row]).all(axis=1)
-                living = np.flatnonzero(same_N & self.live_rows[first_row : first_row + len(layer)])
-                if len(living):
-                    return first_row + int(living[0])
-        return None
+    def block_id(self, row: int) -> str:
+        """The id of the block at `row`."""
+        layer, first_row, _ = self._layer_at(row, self._first_rows)
+        return layer.block_ids(range(row - first_row, row - first_row + 1))[0]
+
+    def rows_with(self, block_id: str) -> list[int]:
+        """The rows of the living documents that have the block with this id, in order; the first is searched."""
+        return [
+            first_row + row
+            for layer, first_row, _ in self._placed()
+            for row in layer.rows_with(block_id)
+            if self.standing_rows[first_row + row]
+        ]
+
+    def blocks_with(self, block_id: str) -> list[Block]:
+        """The block with this id in each living document that has it, in order."""
+        return list(map(self.block, self.rows_with(block_id)))
 
     def article(self, row: int) -> Article:
         """The document at an article row, in a snapshot's form."""
@@ -119,13 +135,11 @@ class CorpusView:
         return layer.snapshot.article(row - first_article)
 
     def blocks_of_article(self, row: int) -> list[Block]:
-        """The living blocks of the document at an article row, in reading order."""
+        """The blocks of the living document at an article row, in reading order, also those that others have."""
         layer, first_row, first_article = self._layer_at(row, self._first_articles)
-        return [
-            _moved(block, first_row, first_article)
-            for block in layer.snapshot.blocks_of_article(row - first_article)
-            if self.live_rows[first_row + block.row]
-        ]
+        if not self.live_articles[row]:
+            return []
+        return [_moved(layer.block(own), first_row, first_article) for own in layer.rows_of(row - first_article)]
 
     def articles_matching(self, expression: str) -> Iterator[int]:
         """Rows of the living documents whose text an RE2 expression matches, ignoring case; in order."""
@@ -161,13 +175,11 @@ class CorpusView:
         """The documents at some article rows, without their texts."""
         listed = []
         for row in rows:
-            layer, first_row, first_article = self._layer_at(row, self._first_articles)
-            own = layer.blocks_of(row - first_article)
-            blocks = np.count_nonzero(self.live_rows[first_row + own.start : first_row + own.stop])
+            layer, _, first_article = self._layer_at(row, self._first_articles)
             document_id, title, url = (
                 layer.article_table.column(name)[row - first_article].as_py() for name in ("id", "title", "url")
             )
-            listed.append(ListedDocument(row, document_id, title, url, int(blocks)))
+            listed.append(ListedDocument(row, document_id, title, url, len(layer.rows_of(row - first_article))))
         return listed
 
     def document(self, row: int) -> LivingDocument:
@@ -222,10 +234,9 @@ class CorpusView:
         return slice(int(self._first_articles[number]), int(self._first_articles[number + 1]))
 
     def passing_rows(self, wanted: Filter) -> Mask:
-        """bool: the living rows whose document matches a filter."""
+        """bool: the rows that are searched in the documents that match a filter: of equal ones the first of these."""
         passing = [layer.passing(wanted)[layer.owners_N] for layer in self.layers]
-        rows_N: Mask = self.live_rows & np.concatenate([np.array([], np.bool_), *passing])
-        return rows_N
+        return self._first_of_equal(self.standing_rows & np.concatenate([np.array([], np.bool_), *passing]))
 
     def _layer_at(self, row: int, firsts: np.ndarray[Any, np.dtype[np.int64]]) -> tuple[Layer, int, int]:
         if not 0 <= row < firsts[-1]:

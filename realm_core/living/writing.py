@@ -25,6 +25,7 @@ from realm_core.corpus.metadata import DOCUMENTS_FILE, DOCUMENTS_SCHEMA
 from realm_core.corpus.packing import MAX_WORDPIECES
 from realm_core.corpus.records import Span
 from realm_core.corpus.repetition import Numbers, id_prefixes
+from realm_core.corpus.sharing import SharedPassages
 from realm_core.files import publish_folder, remove_folder, sha256_of_file, write_json
 from realm_core.index.manifest import FORMAT as GENERATION_FORMAT
 from realm_core.index.tasks import SHARD_ROWS
@@ -41,10 +42,13 @@ _TABLES = (
 
 
 class LayerWriter:
-    """Writes articles, blocks and metadata of documents into a folder; a context manager."""
+    """Writes articles, blocks and metadata of documents into a folder; a context manager.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    shared: of a base, where a passage that several documents have is stored once.
+    """
+
+    def __init__(self, folder: Path, shared: SharedPassages | None = None) -> None:
+        self._folder, self._shared = folder, shared
         self._stack = ExitStack()
         self._writers: list[Any] = []
         self._prefixes: list[Numbers] = []
@@ -61,13 +65,28 @@ class LayerWriter:
         self._stack.close()
         if error is None:
             self._index_ids()
+            self._shares = None if self._shared is None else self._shared.save(self._folder)
 
-    def add(self, articles: pa.RecordBatch, blocks: pa.RecordBatch, documents: pa.RecordBatch) -> None:
-        """`articles` and `documents` have one row per article; the blocks count articles from the first of these."""
+    def add(
+        self,
+        articles: pa.RecordBatch,
+        blocks: pa.RecordBatch,
+        documents: pa.RecordBatch,
+        others: pa.RecordBatch | None = None,
+    ) -> None:
+        """`articles` and `documents` have one row per article; the blocks count articles from the first of these.
+
+        others: blocks of these articles that are stored with an earlier one.
+        """
         blocks = tables.with_article_offset(blocks.select(tables.BLOCKS_SCHEMA.names), self.articles)
         for writer, batch in zip(self._writers, (articles, blocks, documents), strict=True):
             writer.write_batch(batch)
-        self._prefixes.append(id_prefixes(blocks.column("block_id").to_pylist()))
+        ids = blocks.column("block_id").to_pylist()
+        self._prefixes.append(id_prefixes(ids))
+        if self._shared is not None:
+            self._shared.stored(ids, blocks.column("article").to_pylist(), self.blocks)
+            if others is not None:
+                self._shared.others(tables.with_article_offset(others, self.articles))
         self.articles += articles.num_rows
         self.blocks += blocks.num_rows
 
@@ -81,11 +100,14 @@ class LayerWriter:
     def manifest(self, snapshot_id: str, about: dict[str, Any], *other_files: str) -> dict[str, Any]:
         """The folder's manifest as a snapshot, with the checksums of all its files."""
         files = [*(name for name, _ in _TABLES), tables.PREFIXES_FILE, tables.ROWS_FILE, *other_files]
+        if self._shares:
+            files.append(tables.SHARED_FILE)
         return {
             "format": tables.FORMAT,
             "snapshot_id": snapshot_id,
             "articles": self.articles,
             "blocks": self.blocks,
+            **({} if self._shares is None else {"shared": self._shares}),
             "max_wordpieces": MAX_WORDPIECES,
             **about,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -163,7 +185,7 @@ def copy_of_segment(folder: Path, layer: Layer, articles_A: Mask, *, name: str, 
     rows_N = articles_A[layer.owners_N]
     with LayerWriter(temporary) as writer:
         copy_rows(layer, articles_A, rows_N, writer)
-    vectors_ND = layer.vectors.at(np.flatnonzero(rows_N))
+    vectors_ND = layer.vectors_at(np.flatnonzero(rows_N))
     _publish(temporary, folder, writer, vectors_ND, name, block_hash)
 
 
@@ -183,11 +205,13 @@ def copy_rows(
     rows_N: Mask,
     writer: LayerWriter,
     *,
+    others_N: Mask | None = None,
     new_ids: Mapping[int, str] = MappingProxyType({}),
     collection: str = "",
 ) -> None:
     """Add the marked articles and blocks of a layer, with the articles' metadata.
 
+    others_N: blocks of these articles that are stored with an earlier one.
     new_ids: of articles that are called otherwise from now on, by row. collection: of articles without one.
     """
     for start in range(0, layer.articles, _ARTICLES_AT_ONCE):
@@ -195,27 +219,36 @@ def copy_rows(
         kept = articles_A[start:stop]
         if not kept.any():
             continue
-        first, last = np.searchsorted(layer.owners_N, [start, stop]).tolist()
-        own = rows_N[first:last]
-        new_articles = np.cumsum(kept) - 1
-        owners = new_articles[layer.owners_N[first:last][own] - start]
-        blocks = _batch(layer.block_table.slice(first, last - first), own)
-        blocks = blocks.set_column(1, tables.BLOCKS_SCHEMA.field("article"), pa.array(owners, pa.int64()))
         articles = layer.article_table.slice(start, stop - start)
         if renamed := {row - start: new_ids[row] for row in range(start, stop) if row in new_ids}:
-            ids = [renamed.get(row, own) for row, own in enumerate(articles.column("id").to_pylist())]
+            ids = [renamed.get(row, one) for row, one in enumerate(articles.column("id").to_pylist())]
             articles = articles.set_column(0, tables.ARTICLES_SCHEMA.field("id"), pa.array(ids, pa.string()))
         known = layer.known_rows(start, stop)
         if collection:
             names = [name or collection for name in known.column("collection").to_pylist()]
             place = DOCUMENTS_SCHEMA.get_field_index("collection")
             known = known.set_column(place, DOCUMENTS_SCHEMA.field(place), pa.array(names, pa.string()))
-        writer.add(_batch(articles, kept), blocks, _batch(known, kept))
+        marked = pa.array(kept)
+        writer.add(
+            _batch(articles.filter(marked)),
+            _blocks(layer, rows_N, start, kept),
+            _batch(known.filter(marked)),
+            None if others_N is None else _blocks(layer, others_N, start, kept),
+        )
 
 
-def _batch(table: pa.Table, kept: Mask) -> pa.RecordBatch:
-    """The marked rows of a table as one batch."""
-    batches = table.filter(pa.array(kept)).combine_chunks().to_batches()
+def _blocks(layer: Layer, rows_N: Mask, first_article: int, kept_A: Mask) -> pa.RecordBatch:
+    """The marked blocks of consecutive articles, of which some are kept; articles counted from the first kept one."""
+    first, last = np.searchsorted(layer.owners_N, [first_article, first_article + len(kept_A)]).tolist()
+    rows_M = np.flatnonzero(rows_N[first:last]) + first
+    owners = (np.cumsum(kept_A) - 1)[layer.owners_N[rows_M] - first_article]
+    return _batch(
+        layer.block_rows(rows_M).set_column(1, tables.BLOCKS_SCHEMA.field("article"), pa.array(owners, pa.int64()))
+    )
+
+
+def _batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
@@ -227,7 +260,7 @@ def vectors_of(layers: Sequence[Layer], rows: Sequence[Rows]) -> Iterator[Tensor
     for start in range(0, total, SHARD_ROWS):
         stop = min(start + SHARD_ROWS, total)
         parts = [
-            layer.vectors.at(own[max(start - first, 0) : max(stop - first, 0)])
+            layer.vectors_at(own[max(start - first, 0) : max(stop - first, 0)])
             for layer, own, first in zip(layers, rows, firsts.tolist(), strict=False)
         ]
         yield torch.cat(parts)

@@ -108,8 +108,7 @@ def nearest(
     for scope in dict.fromkeys(one.scope for one in wanted):
         places = [place for place, one in enumerate(wanted) if one.scope == scope]
         excluded = [
-            {row for block_id in wanted[place].exclude if (row := texts.row_of(block_id)) is not None}
-            for place in places
+            {row for block_id in wanted[place].exclude for row in texts.rows_with(block_id)} for place in places
         ]
         own_search, ks = corpus.search_in(scope, temperature), [wanted[place].k for place in places]
         for place, (rows, scores) in zip(

@@ -260,8 +260,7 @@ class Engine:
     def block(self, block_id: str) -> Block | None:
         """A block of the corpus by its id."""
         texts = self._corpus.texts
-        row = texts.row_of(block_id)
-        return None if row is None else texts.block(row)
+        return next(iter(texts.blocks_with(block_id)), None)
 
     @property
     def collections(self) -> dict[str, CollectionFacts]:

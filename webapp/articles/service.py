@@ -76,8 +76,7 @@ def find(block_id: str, asked: AskedAnswer | None = None, *, hidden: Collection[
     if _is_withheld(block_id, hidden):
         return None
     for corpus, texts in _corpora(asked):
-        row = texts.row_of(block_id)
-        if row is not None and _collection_of(texts, block := texts.block(row)) not in hidden:
+        if (block := _shown(texts, block_id, hidden)) is not None:
             return None if _is_of_purged(corpus, texts, block) else _source(corpus, texts, block)
     return None
 
@@ -103,10 +102,15 @@ def _is_hidden(block_id: str, hidden: Collection[str]) -> bool:
         return False
     active = Deployment.active()
     view = None if active is None else _view(active.index, active.index.current_state)
-    row = None if view is None else view.row_of(block_id)
-    if view is None or row is None:
+    if view is None or not view.rows_with(block_id):
         return GoneBlock.objects.filter(block_id=block_id, change__document__collection__in=hidden).exists()
-    return _collection_of(view, view.block(row)) in hidden
+    return _shown(view, block_id, hidden) is None
+
+
+def _shown(texts: Texts, block_id: str, hidden: Collection[str]) -> Block | None:
+    """The block in its first document that is in no hidden collection."""
+    blocks = texts.blocks_with(block_id)
+    return next((block for block in blocks if _collection_of(texts, block) not in hidden), None)
 
 
 def _collection_of(texts: Texts, block: Block) -> str:
@@ -147,8 +151,8 @@ def in_its_corpus(block_id: str, asked: AskedAnswer, *, hidden: Collection[str])
     if _is_withheld(block_id, hidden):
         return None
     texts = _of_answer(asked)
-    row = texts.row_of(block_id) if texts is not None else None
-    if texts is None or row is None or _collection_of(texts, block := texts.block(row)) in hidden:
+    block = None if texts is None else _shown(texts, block_id, hidden)
+    if texts is None or block is None:
         return None
     return None if _is_of_purged(asked.deployment.index.corpus, texts, block) else block
 
@@ -175,11 +179,11 @@ def _holding(answer: str, texts: Texts, scope: Scope | None) -> Iterator[Block]:
     from realm_core.living.view import CorpusView
 
     found = blocks_holding(texts, [answer])
-    if scope is None:
+    if not isinstance(texts, CorpusView):
+        assert scope is None
         return found
-    assert isinstance(texts, CorpusView)
-    passing = texts.passing_rows(scope.wanted)
-    return (block for block in found if passing[block.row])
+    searched = texts.live_rows if scope is None else texts.passing_rows(scope.wanted)
+    return (block for block in found if searched[block.row])
 
 
 def blocks(source: ArticleBlock) -> list[Block]:

@@ -83,8 +83,8 @@ def _holding(index: IndexGeneration, view: CorpusView, blocks: dict[str, int]) -
     """The documents that have purged blocks, without those that were added above this index since: rows by id."""
     found: dict[str, tuple[int, int]] = {}
     for block_id, purge in blocks.items():
-        if (row := view.row_of(block_id)) is not None:
-            place = view.block(row).article_row
+        for block in view.blocks_with(block_id)[:1]:
+            place = block.article_row
             found[view.article(place).id] = place, purge
     changes = _changes_beside(index).filter(document__index=index, document__document_id__in=found)
     put_here = _last(changes.filter(kind__in=_PUT))
@@ -152,7 +152,7 @@ def _commit(index: IndexGeneration, found: UnmaskedPurges, after: CorpusView, by
                     document=document,
                     before=was,
                     after=now,
-                    blocks_gone=[one.block_id for one in blocks if after.row_of(one.block_id) is None],
+                    blocks_gone=[one.block_id for one in blocks if not after.rows_with(one.block_id)],
                     by=person,
                 )
             )

@@ -233,7 +233,7 @@ def _commit(
     index = standings[0].index
     # What another document has word for word stays with that one.
     gone = {
-        document_id: sorted(one for one in own if all(view.row_of(one) is None for view in after))
+        document_id: sorted(one for one in own if not any(view.rows_with(one) for view in after))
         for document_id, own in blocks.items()
     }
     elsewhere = _holding_elsewhere(index, {block_id for own in gone.values() for block_id in own})
@@ -355,7 +355,7 @@ def _holding_elsewhere(index: IndexGeneration, block_ids: Collection[str]) -> li
             log.warning("The index %s cannot be read, so the receipt does not say what it holds: %s", other, error)
             continue
         for layer in view.layers:
-            if any(layer.row_of(block_id) is not None for block_id in block_ids):
+            if any(map(layer.rows_with, block_ids)):
                 base = view.layers[0] is layer
                 segment = portable(store.segments / layer.name)
                 held |= dict.fromkeys((other.corpus.path, other.path) if base else (segment,))

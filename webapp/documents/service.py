@@ -315,8 +315,8 @@ def _written(
                 document=document,
                 before=row,
                 after=current,
-                blocks_gone=[one for one in old_blocks if after.row_of(one) is None],
-                blocks_new=[one for one in new_blocks if before.row_of(one) is None],
+                blocks_gone=[one for one in old_blocks if not after.rows_with(one)],
+                blocks_new=[one for one in new_blocks if not before.rows_with(one)],
                 by=edit.person,
             )
         )

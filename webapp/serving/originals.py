@@ -58,17 +58,17 @@ def of_evidence(evidence: Iterable[Mapping[str, Any]], hidden: Collection[str]) 
         view = view_of(active.index, state_of(active.index, active.index.current_state))
     except RealmError:  # the page says what it knows without the corpus
         return {}
-    blocks = [view.block(row) for block_id in answers if (row := view.row_of(block_id)) is not None]
-    documents = {block.block_id: view.article(block.article_row) for block in blocks}
+    blocks = [block for block_id in answers for block in view.blocks_with(block_id)]
+    documents = {block.article_row: view.article(block.article_row) for block in blocks}
     ids = {document.id for document in documents.values()}
     named = Document.objects.filter(index=active.index, document_id__in=ids).exclude(original="")
     kept = set(named.exclude(collection__in=hidden).values_list("document_id", flat=True))
-    found = {}
+    found: dict[str, InOriginal] = {}
     for block in blocks:
-        document = documents[block.block_id]
+        document = documents[block.article_row]
         section = _section_at(document, block.start + answers[block.block_id]) or block.section
         page = page_of(section)
-        if document.id in kept and page is not None:
+        if document.id in kept and page is not None and block.block_id not in found:
             # Viewers open `#page=3` at the third page (RFC 8118, section 3).
             found[block.block_id] = InOriginal(f"{address_of(document.id)}#page={page}", section)
     return found

@@ -7,13 +7,16 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from realm_core.arrays import save_array
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle, block_id
+from realm_core.corpus.sharing import shared_in
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.files import read_json
+from realm_core.files import checksum, read_json, write_json
 from realm_core.runs.activity import Activity
 from tests.given import InMemorySource
 
@@ -74,10 +77,40 @@ def test_repeated_ids_and_blocks_are_kept_once(tmp_path: Path) -> None:
     last = RawArticle("l", "Last", "", "The last one.")
     store = snapshot(tmp_path, [*ARTICLES, again, same_text, last])
     plain = snapshot(tmp_path, [*ARTICLES, last], "plain")
-    assert store.snapshot_id == plain.snapshot_id
+    ids = [[one.block(row).block_id for row in range(len(one))] for one in (store, plain)]
+    assert ids[0] == ids[1] and store.snapshot_id != plain.snapshot_id
     assert [store.article(i).id for i in range(store.articles)] == ["a", "w", "e", "z", "l"]
     assert store.blocks_of_article(3) == []
     assert store.blocks_of_article(4)[0].text == "The last one."
+
+
+def test_which_other_articles_have_a_block_is_known(tmp_path: Path) -> None:
+    """Also of a snapshot that was made before this was kept, whose articles are packed again for it."""
+    text = "A passage. " * 150
+    articles = [
+        RawArticle("a", "One", "", text + "Its own. " * 150),
+        RawArticle("b", "Two", "", text),
+        RawArticle("c", "One", "", "Before. " * 150 + "\n== A ==\n" + text + "\n== B ==\n" + text, "wikitext"),
+        RawArticle("d", "One", "", text + "More. " * 150),
+    ]
+    store = snapshot(tmp_path, articles)
+    assert store.shared_R4 is not None and store.manifest["shared"] == len(store.shared_R4) > 0
+    assert {store.article(article).id for article, *_ in store.shared_R4.tolist()} <= {"c", "d"}
+    for article, row, start, end in store.shared_R4.tolist():
+        block, other = store.block(row), store.article(article)
+        assert (block.title, block.text) == (other.title, other.text[start:end]) and block.article_row < article
+    store.verify()
+    older = dict(store.manifest)
+    del older["shared"]
+    assert np.array_equal(shared_in(Snapshot(store.folder, older)), store.shared_R4)
+    damaged = np.array(store.shared_R4)
+    damaged[0, 1] = len(store)
+    (store.folder / "shared.npy").unlink()
+    save_array(store.folder / "shared.npy", damaged)
+    files = store.manifest["files"] | {"shared.npy": checksum(store.folder / "shared.npy")}
+    write_json(store.folder / "manifest.json", store.manifest | {"files": files}, sealed=True)
+    with pytest.raises(RealmError, match=r"shared\.npy is damaged"):
+        Snapshot.open(store.folder).verify()
 
 
 def test_invalid_characters_are_removed(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ Vectors are whole numbers drawn by a hash of the block, so that every score is e
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -161,24 +161,15 @@ def answers(index: LivingIndex, asked: Tensor, k: int) -> Answers:
     ]
 
 
-def answers_anew(
-    documents: Sequence[LivingDocument],
-    folder: Path,
-    asked: Tensor,
-    k: int,
-    passes: Callable[[LivingDocument], bool] | None = None,
-) -> Answers:
-    """The same of a corpus that is built anew; passes: says of which documents blocks may be found."""
+def answers_anew(documents: Sequence[LivingDocument], folder: Path, asked: Tensor, k: int) -> Answers:
+    """The same of a corpus that is built anew."""
     if not documents:
         return [([], []) for _ in asked]
     snapshot, vectors_ND = built_anew(documents, folder)
-    known = {one.id: one for one in documents}
-    owners = [known[snapshot.article(snapshot.block(row).article_row).id] for row in range(len(snapshot))]
-    rows = [row for row, owner in enumerate(owners) if passes is None or passes(owner)]
-    places_BK, scores_BK = ExactSearch(vectors_ND[rows]).search(asked, k)
+    rows_BK, scores_BK = ExactSearch(vectors_ND).search(asked, k)
     return [
-        ([snapshot.block(rows[place]).block_id for place in places], scores)
-        for places, scores in zip(places_BK.tolist(), scores_BK.tolist(), strict=True)
+        ([snapshot.block(row).block_id for row in rows], scores)
+        for rows, scores in zip(rows_BK.tolist(), scores_BK.tolist(), strict=True)
     ]
 
 

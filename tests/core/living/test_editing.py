@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from realm_core.corpus.records import Section
+from realm_core.corpus.records import Section, block_id
 from realm_core.errors import RealmError
-from realm_core.living.documents import Changes, DocumentRefused, LivingDocument, cleaned
+from realm_core.living.documents import Changes, DocumentRefused, Filter, LivingDocument, cleaned
 from realm_core.living.editing import edit
 from realm_core.living.index import LivingIndex
 from realm_core.living.state import CorpusState
@@ -26,6 +27,7 @@ from tests.core.living.building import (
     edit_current,
     of_base,
     paragraph,
+    queries,
     store_in,
 )
 
@@ -79,9 +81,36 @@ def test_a_passage_that_documents_share_outlives_the_first_of_them(store: Store,
     assert texts(store, edit(store, shared, Changes(removed=("b",)), embed)) == ["a0", "a1", "c3", "d2", "d4"]
 
 
+def test_a_shared_passage_is_found_with_whichever_document_passes(store: Store, state: CorpusState) -> None:
+    """a and c of the base have paragraph 1; a is made private, and e above it has it, too."""
+    private = tuple(document(one, "One", *own, collection="private") for one, own in (("a", (0, 1)), ("e", (1, 7))))
+    index = LivingIndex.open(store, edit(store, state, Changes(private), CountingEmbedder()))
+    shared = block_id("One", paragraph(1))
+
+    def owners(wanted: Filter) -> list[str]:
+        blocks = map(index.corpus.block, index.where(wanted).search(queries(1), 9)[0][0].tolist())
+        return [index.corpus.document(one.article_row).id for one in blocks if one.block_id == shared]
+
+    assert owners(Filter()) == ["c"], "the first: a changed document stands behind those that were there"
+    assert owners(Filter(collections=frozenset({"private"}))) == ["a"]
+    assert owners(Filter(hidden_collections=frozenset({"private"}))) == ["c"]
+    assert owners(Filter(documents=frozenset({"e"}))) == ["e"] and owners(Filter(documents=frozenset({"b"}))) == []
+    assert [index.corpus.block(row).block_id for row in index.corpus.rows_with(shared)] == [shared] * 3
+    first_of_base = LivingIndex.open(store, state).where(Filter(documents=frozenset({"c"})))
+    found = map(first_of_base.corpus.block, first_of_base.search(queries(1), 9)[0][0].tolist())
+    assert {(one.block_id == shared, first_of_base.corpus.document(one.article_row).id) for one in found} == {
+        (True, "c"),
+        (False, "c"),
+    }
+
+
 def test_a_document_equal_to_another_is_refused_by_name(store: Store, state: CorpusState) -> None:
     embed = CountingEmbedder()
-    twin = document("d", "Two", 2)
+    twin = document("d", "Two", 2, collection=NAME)
+    elsewhere = edit(store, state, Changes((document("d", "Two", 2, collection="other"),)), embed)
+    assert texts(store, elsewhere) == ["a0", "a1", "b2", "c3"] and embed.seen == []
+    for segment in store.segments.iterdir():
+        shutil.rmtree(segment)
     for changes in (
         Changes((twin,)),
         Changes((document("e", "New", 9), twin)),
@@ -149,13 +178,14 @@ def test_documents_are_listed_in_pages(store: Store, state: CorpusState) -> None
     state = edit(store, state, Changes((document("d", "Four", 5, 6),), removed=("b",)), CountingEmbedder())
     view = store.view(state)
     assert view.documents == 3 and [one.id for one in documents_of(view)] == ["a", "c", "d"]
-    assert [(one.id, one.blocks) for one in view.listed(1, 3)] == [("c", 1), ("d", 2)]
+    assert [(one.id, one.blocks) for one in view.listed(1, 3)] == [("c", 2), ("d", 2)]
     assert view.listed(3, 9) == []
     block = view.blocks_of_article(view.with_ids(["d"])["d"])[1]
-    assert block.text == paragraph(6) and view.block(block.row) == block and view.row_of(block.block_id) == block.row
-    assert view.row_of("0" * 32) is None
+    assert block.text == paragraph(6) and view.block(block.row) == block
+    assert view.rows_with(block.block_id) == [block.row]
+    assert view.rows_with("0" * 32) == []
     gone = store.view(base_of(store, FIRST)).block(2).block_id
-    assert view.row_of(gone) is None
+    assert view.rows_with(gone) == []
     assert [view.article(row).id for row in view.articles_matching("paragraph (2|3|6)")] == ["c", "d"]
     with pytest.raises(IndexError):
         view.block(len(view))

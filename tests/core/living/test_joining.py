@@ -7,6 +7,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -129,12 +130,12 @@ def test_what_is_joined_equals_what_is_ingested_together(
         assert [made.block(row).block_id for row in range(len(made))] == [
             snapshot.block(row).block_id for row in range(len(snapshot))
         ]
+        assert np.array_equal(made.shared_R4, snapshot.shared_R4)
         assert torch.equal(Generation.open(base.generation).vectors_ND, vectors_ND.half())
         assert answers(index, asked, 50) == answers_anew(expected, root / "anew", asked, 50)
         only = index.where(Filter(collections=frozenset("y")))
-        assert answers(only, asked, 50) == answers_anew(
-            expected, root / "anew", asked, 50, lambda one: one.collection == "y"
-        )
+        of_y = [one for one in expected if one.collection == "y"]
+        assert answers(only, asked, 50) == answers_anew(of_y, root / "anew", asked, 50)
 
 
 # ── What documents keep ─────────────────────────────────────────────────────────────────────────────────────────────

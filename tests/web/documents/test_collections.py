@@ -306,6 +306,30 @@ def test_its_blocks_and_articles_are_not_found(
     assert "heron" in member.client.get(f"/blocks/{block_id}/?answer={asked.pk}").content.decode()
 
 
+def test_a_passage_that_a_public_document_has_too_is_shown_with_that_one(
+    board: Collection, member: Person, outsider: Person
+) -> None:
+    """The private one came first, so the passage is stored with it; also after a fold, which stores it once."""
+    documents.add([replace(VAULT, document_id="open", collection="travel", licence="CC BY 4.0")], by=None)
+    for folded in (False, True):
+        if folded:
+            folds.fold()
+        found = ask(outsider.client).json()
+        [block] = [one for one in found["evidence"] if one["title"] == "Vault"]
+        assert block["collection"] == "travel"
+        shown = outsider.client.get(f"/api/v1/blocks/{block['block_id']}/article")
+        assert shown.status_code == 200 and shown.json()["licence"] == "CC BY 4.0"
+        assert outsider.client.get(f"/blocks/{block['block_id']}/").status_code == 200
+        both = ask(member.client).json()
+        assert [one["collection"] for one in both["evidence"] if one["title"] == "Vault"] == ["board"]
+        travel = Collection.objects.create(name="travel", weight=2.0)
+        both = ask(member.client).json()
+        assert [one["collection"] for one in both["evidence"] if one["title"] == "Vault"] == ["travel"]
+        travel.delete()
+    documents.remove(["vault"], by=None)
+    assert [one["collection"] for one in ask(member.client).json()["evidence"] if one["title"] == "Vault"] == ["travel"]
+
+
 def test_what_was_removed_behind_that_is_not_found_in_the_base_either(board: Collection, outsider: Person) -> None:
     answer = ask(outsider.client).json()
     [block_id] = [block["block_id"] for block in answer["evidence"] if block["title"] == "Mars"]
