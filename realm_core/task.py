@@ -73,7 +73,7 @@ def runtime(default: Any = ..., *, help: str, flag: str | None = None, positiona
 
 
 @dataclass(frozen=True)
-class Part:
+class JobPart:
     """A job that belongs to another one. parameters: distinguish it from the other parts."""
 
     kind: str
@@ -116,11 +116,11 @@ class Task(Settings):
         """Fields that have no effect with these values, and are not passed to its process; with the reason of each."""
         return {}
 
-    def before(self, *, blocks: int) -> Sequence[Part]:
+    def before(self, *, blocks: int) -> Sequence[JobPart]:
         """Parts that must be done first. blocks: of its corpus."""
         return ()
 
-    def beside(self) -> Sequence[Part]:
+    def beside(self) -> Sequence[JobPart]:
         """Parts that run as long as it does."""
         return ()
 

@@ -20,7 +20,7 @@ from realm_core.files import write_json
 from realm_core.living.state import CorpusState as State
 from realm_core.salient.tasks import Spans
 from realm_core.settings import FILE, describe
-from realm_core.task import Part, Task
+from realm_core.task import JobPart, Task
 from realm_core.tasks import JOBS
 from webapp.artefacts.registering import record_corpus, record_index, record_model, record_spans
 from webapp.documents import folding, joining
@@ -50,7 +50,7 @@ class RunAgain(Exception):
     """What the process worked on has changed before its result was recorded: its command is run again."""
 
 
-def _no_parts(_job: Job) -> Sequence[Part]:
+def _no_parts(_job: Job) -> Sequence[JobPart]:
     return ()
 
 
@@ -75,8 +75,8 @@ class JobExecution:
     command: Callable[[Job], list[str]]
     record: Callable[[Job, dict[str, Any]], dict[str, Any]]
     made: Callable[[Job], dict[str, Any] | None] = _nothing_made
-    before: Callable[[Job], Sequence[Part]] = _no_parts
-    beside: Callable[[Job], Sequence[Part]] = _no_parts
+    before: Callable[[Job], Sequence[JobPart]] = _no_parts
+    beside: Callable[[Job], Sequence[JobPart]] = _no_parts
     distributed: bool = False
     devices: int = 1
     yields: int = 0
@@ -99,7 +99,7 @@ def execution_of(task: type[Task]) -> JobExecution:
     )
 
 
-def _before(job: Job) -> Sequence[Part]:
+def _before(job: Job) -> Sequence[JobPart]:
     corpus = given(job).records.get("corpus")
     return _placed(job).before(blocks=corpus.blocks if corpus else 0)
 

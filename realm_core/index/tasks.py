@@ -9,7 +9,7 @@ from typing import Any
 from realm_core.errors import RealmError
 from realm_core.index.choice import SearchKind
 from realm_core.settings import Count, SettingError, setting
-from realm_core.task import CorpusFolder, IndexFolder, ModelFolder, Part, Task, given, runtime
+from realm_core.task import CorpusFolder, IndexFolder, JobPart, ModelFolder, Task, given, runtime
 
 SHARD_ROWS = 50_000
 _MOST_SHARDS = 10_000  # each is a job, which its whole looks at
@@ -50,7 +50,7 @@ class Index(Task):
         if self.shard is not None and self.generation is None:
             raise RealmError("--shard needs --generation, the name of what the shard is of.")
 
-    def before(self, *, blocks: int) -> Sequence[Part]:
+    def before(self, *, blocks: int) -> Sequence[JobPart]:
         """A part for each shard, unless there is but one or the generation is published already."""
         rows = self.shard_rows
         if blocks > rows * _MOST_SHARDS:
@@ -61,7 +61,7 @@ class Index(Task):
         if blocks <= rows or (self.generation is not None and (self.output / self.generation).exists()):
             return ()
         return [
-            Part(IndexShard.kind, {"shard": number, "rows": min(rows, blocks - start)})
+            JobPart(IndexShard.kind, {"shard": number, "rows": min(rows, blocks - start)})
             for number, start in enumerate(range(0, blocks, rows))
         ]
 

@@ -14,7 +14,7 @@ import numpy as np
 from realm_core.errors import RealmError
 from realm_core.index.choice import search_of
 from realm_core.living.editing import Embed, embedding_in, without
-from realm_core.living.publishing import NewBase, Part, PublishedBase, publish_base, publishing
+from realm_core.living.publishing import BasePart, NewBase, PublishedBase, publish_base, publishing
 from realm_core.living.state import BASE, Base, CorpusState
 from realm_core.living.store import Store
 from realm_core.living.tasks import Fold
@@ -54,7 +54,7 @@ def fold(store: Store, state: CorpusState, activity: Activity) -> PublishedBase:
         about["fingerprint"] = f"fold of {state.id}"
         wanted = search_of(first.vectors.manifest).wanted if first.name == BASE else "auto"
         base = Base(f"{state.id}f", f"{state.id}f-{state.block_hash}")
-        return publish_base(store, NewBase(base, [Part.whole(view)], about, wanted), activity)
+        return publish_base(store, NewBase(base, [BasePart.whole(view)], about, wanted), activity)
 
 
 def rebase(

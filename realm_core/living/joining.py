@@ -29,7 +29,7 @@ from realm_core.index.corpus_of import corpus_of
 from realm_core.index.manifest import read_manifest
 from realm_core.living.documents import Changes
 from realm_core.living.editing import Embed, edit, embedding_in
-from realm_core.living.publishing import NewBase, Part, PublishedBase, publish_base, publishing
+from realm_core.living.publishing import BasePart, NewBase, PublishedBase, publish_base, publishing
 from realm_core.living.state import Base, CorpusState
 from realm_core.living.store import Store
 from realm_core.living.tasks import LONGEST_NAME, Join
@@ -148,9 +148,9 @@ def _check_collections(name: str, views: Sequence[CorpusView]) -> None:
 # ── Documents and blocks ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _parts(views: Sequence[CorpusView], activity: Activity) -> list[Part]:
+def _parts(views: Sequence[CorpusView], activity: Activity) -> list[BasePart]:
     """What the base takes of each view."""
-    parts = [Part.whole(view) for view in views]
+    parts = [BasePart.whole(view) for view in views]
     parts = [replace(part, live_rows=rows_N) for part, rows_N in zip(parts, _first_rows(views, activity), strict=True)]
     return [replace(part, collection=part.view.state.name) for part in _called_apart(parts, activity)]
 
@@ -173,7 +173,7 @@ def _first_rows(views: Sequence[CorpusView], activity: Activity) -> list[np.ndar
     return kept
 
 
-def _called_apart(parts: Sequence[Part], activity: Activity) -> list[Part]:
+def _called_apart(parts: Sequence[BasePart], activity: Activity) -> list[BasePart]:
     """Parts whose documents have different ids."""
     found: list[Numbers] = []
     for part in parts:
@@ -207,7 +207,7 @@ def _new_id(name: str, document_id: str) -> str:
     return whole if len(whole) <= LONGEST_ID else f"{name}:{id_digest(document_id)}"
 
 
-def _check_new_ids(parts: Sequence[Part]) -> None:
+def _check_new_ids(parts: Sequence[BasePart]) -> None:
     new_ids = [one for part in parts for one in part.new_ids.values()]
     taken = [one for part in parts for one in part.view.with_ids(new_ids)]
     if taken:
@@ -221,7 +221,7 @@ def _same(view: CorpusView, row: int, other_view: CorpusView, other_row: int) ->
     return (one.title, one.text) == (other.title, other.text)
 
 
-def _rows_of(part: Part, row: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _rows_of(part: BasePart, row: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which of a document's blocks, those of an article row, the base takes."""
     layer, own_row = part.view.place_of(row)
     blocks, first = layer.rows_of(own_row), part.view.rows_of_layer(layer).start

@@ -52,7 +52,7 @@ class PartLayer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Part:
+class BasePart:
     """What a base takes of a view.
 
     live_articles, live_rows: through all layers of the view; default: the view's own.
@@ -66,7 +66,7 @@ class Part:
     collection: str = ""
 
     @classmethod
-    def whole(cls, view: CorpusView) -> Part:
+    def whole(cls, view: CorpusView) -> BasePart:
         """All living documents, as they are."""
         return cls(view, view.live_articles, view.live_rows)
 
@@ -86,7 +86,7 @@ class NewBase:
     """A base that is to be made. about: of the snapshot's manifest, its name among it. search: what is wanted."""
 
     base: Base
-    parts: Sequence[Part]
+    parts: Sequence[BasePart]
     about: Mapping[str, Any]
     search: SearchKind
 
@@ -184,7 +184,7 @@ def _publish_snapshot(new: NewBase, final: Path, activity: Activity) -> None:
     publish(folder, final)
 
 
-def _recurring(parts: Sequence[Part]) -> Numbers:
+def _recurring(parts: Sequence[BasePart]) -> Numbers:
     """Prefixes of the block ids that several documents have."""
     found = [np.array([], np.uint64)]
     for part in parts:
@@ -194,7 +194,7 @@ def _recurring(parts: Sequence[Part]) -> Numbers:
     return np.unique(np.concatenate(found))
 
 
-def _write_links(parts: Sequence[Part], folder: Path) -> int:
+def _write_links(parts: Sequence[BasePart], folder: Path) -> int:
     """Write the links of living blocks, at their new rows; returns their number. Only bases have links."""
     unfinished, count, before, ascending = folder / _UNFINISHED_LINKS_FILE, 0, 0, True
     with open(unfinished, "wb") as file:

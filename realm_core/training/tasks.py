@@ -15,8 +15,8 @@ from realm_core.settings import Limit, Name, Positive, setting
 from realm_core.task import (
     CorpusFolder,
     IndexFolder,
+    JobPart,
     ModelFolder,
-    Part,
     QuestionsToLearn,
     QuestionsToMeasure,
     SpansFolder,
@@ -127,9 +127,9 @@ class Pretrain(_Training):
     device: str = runtime("auto", help=DEVICE)
     builder_device: str = runtime("auto", help="of the builder process (refresh = process); auto: an unused GPU")
 
-    def beside(self) -> Sequence[Part]:
+    def beside(self) -> Sequence[JobPart]:
         """The builder of its index, if the settings need one."""
-        return [Part(Refresh.kind, {})] if self.settings.refresh == "process" else []
+        return [JobPart(Refresh.kind, {})] if self.settings.refresh == "process" else []
 
     def as_job(self) -> Task:
         """The builder is a job of its own, so the trainer expects another process to build."""

@@ -14,7 +14,7 @@ from realm_core.command_line import argv
 from realm_core.errors import RealmError
 from realm_core.runs.activity import Activity
 from realm_core.settings import describe, extra
-from realm_core.task import Part, Task, artefacts, undecided
+from realm_core.task import JobPart, Task, artefacts, undecided
 from realm_core.tasks import ACTIVITIES, JOBS, TASKS
 from realm_core.training.config import PretrainConfig
 from realm_core.training.tasks import Ict, Pretrain, Refresh
@@ -75,7 +75,7 @@ def test_what_means_nothing_beside_the_others_is_refused() -> None:
 
 def test_a_pretraining_has_its_builder_beside_it_and_says_so_to_its_trainer() -> None:
     task = example(Pretrain)
-    assert isinstance(task, Pretrain) and task.beside() == [Part("refresh", {})]
+    assert isinstance(task, Pretrain) and task.beside() == [JobPart("refresh", {})]
     assert '--set=refresh="elsewhere"' in argv(task.as_job())
     builder = example(Refresh).within(task, Path("/run"))
     assert argv(builder) == ["refresh", "--trainer-run=/run", "--corpus=/x"]

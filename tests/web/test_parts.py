@@ -6,15 +6,16 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from realm_core.task import JobPart
 from webapp.jobs import parts
 from webapp.jobs import service as jobs
-from webapp.jobs.parts import Part, Readiness
+from webapp.jobs.parts import Readiness
 from webapp.models import Job, JobKind, JobState
 from webapp.models.job import ITS_PARTS
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-SHARDS = [Part(JobKind.INDEX_SHARD, {"shard": number, "rows": 5}) for number in range(3)]
+SHARDS = [JobPart(JobKind.INDEX_SHARD, {"shard": number, "rows": 5}) for number in range(3)]
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def states(whole: Job) -> list[str]:
 
 
 def test_parts_are_made_once_and_read_at_once(whole: Job) -> None:
-    many = [Part(JobKind.INDEX_SHARD, {"shard": number, "rows": 5}) for number in range(40)]
+    many = [JobPart(JobKind.INDEX_SHARD, {"shard": number, "rows": 5}) for number in range(40)]
     made = parts._parts_of(whole, many)
     with CaptureQueriesContext(connection) as queries:
         assert parts._parts_of(whole, list(reversed(many))) == list(reversed(made))
@@ -111,7 +112,7 @@ def test_parts_of_what_is_over_are_stopped(whole: Job, shards: list[Job]) -> Non
 
 
 def test_an_interrupted_builder_ends_with_its_training(whole: Job) -> None:
-    parts.run_beside(whole, [Part(JobKind.REFRESH, {})])
+    parts.run_beside(whole, [JobPart(JobKind.REFRESH, {})])
     builder = Job.claim(whole.parts.get().pk, "two", 60)
     assert builder is not None and builder.finish("two", JobState.INTERRUPTED)
     parts.repair()
@@ -139,15 +140,15 @@ def test_a_whole_whose_parts_all_wait_stops_at_once(whole: Job) -> None:
     ("before", "after"), [("queued", "stopped"), ("interrupted", "stopped"), ("running", "running")]
 )
 def test_what_runs_beside_a_whole_ends_with_it(whole: Job, before: str, after: str) -> None:
-    parts.run_beside(whole, [Part(JobKind.REFRESH, {})])
+    parts.run_beside(whole, [JobPart(JobKind.REFRESH, {})])
     whole.parts.update(state=before)
     parts.end_beside(whole)
     assert whole.parts.get().state == after  # one that runs notices it by itself
 
 
 def test_a_builder_that_has_ended_begins_again_with_its_training(whole: Job) -> None:
-    parts.run_beside(whole, [Part(JobKind.REFRESH, {})])
-    for begin in (lambda: parts.run_beside(whole, [Part(JobKind.REFRESH, {})]), parts.repair):
+    parts.run_beside(whole, [JobPart(JobKind.REFRESH, {})])
+    for begin in (lambda: parts.run_beside(whole, [JobPart(JobKind.REFRESH, {})]), parts.repair):
         whole.parts.update(state=JobState.SUCCEEDED)
         begin()
         assert states(whole) == ["running", "queued"]

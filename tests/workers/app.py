@@ -13,7 +13,7 @@ from workers.app import app  # first: it sets up Django
 
 # isort: split
 
-from realm_core.task import Part
+from realm_core.task import JobPart
 from webapp.models import Job, JobKind
 from workers import tasks
 from workers.beat import every
@@ -31,12 +31,12 @@ def record(_job: Job, result: dict[str, Any]) -> dict[str, Any]:
     return {"recorded": result["steps"]}
 
 
-def shards(job: Job) -> Sequence[Part]:
-    return [Part(JobKind.INDEX_SHARD, {"shard": n, "rows": 5}) for n in range(job.parameters.get("parts", 0))]
+def shards(job: Job) -> Sequence[JobPart]:
+    return [JobPart(JobKind.INDEX_SHARD, {"shard": n, "rows": 5}) for n in range(job.parameters.get("parts", 0))]
 
 
-def builder(job: Job) -> Sequence[Part]:
-    return [Part(JobKind.REFRESH, {})] if job.parameters.get("builder") else []
+def builder(job: Job) -> Sequence[JobPart]:
+    return [JobPart(JobKind.REFRESH, {})] if job.parameters.get("builder") else []
 
 
 def of_scripts(kind: JobExecution, steps: int) -> JobExecution:

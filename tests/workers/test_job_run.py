@@ -12,7 +12,7 @@ from django.db import OperationalError
 from realm_core.errors import RealmError
 from realm_core.runs.folder import RunFolder
 from realm_core.runs.processes import EXIT_LOCKED
-from webapp.jobs.parts import Part
+from realm_core.task import JobPart
 from webapp.models import AuditEntry, DeviceLease, Job, JobKind, JobMetric, JobState
 from webapp.models.job import MAX_ATTEMPTS
 from workers import devices, job_run
@@ -130,7 +130,7 @@ def test_what_is_killed_without_getting_further_is_sent_again_and_then_rests(end
     assert (last.state, last.interruptions) == (JobState.INTERRUPTED, 1) and "SIGKILL 3 times" in last.error
 
 
-def _with_run_dir(job: Job) -> Sequence[Part]:
+def _with_run_dir(job: Job) -> Sequence[JobPart]:
     job.run_dir.mkdir(parents=True, exist_ok=True)
     return ()
 
@@ -141,7 +141,7 @@ def test_what_another_process_still_works_on_waits_and_is_not_fruitless(ends: Ca
 
 
 def test_a_job_that_waits_for_its_parts_was_not_begun(ends: Callable[..., Job]) -> None:
-    shard = Part(JobKind.INDEX_SHARD, {"rows": 1})
+    shard = JobPart(JobKind.INDEX_SHARD, {"rows": 1})
     job = ends(0, before=lambda _job: [shard])
     assert (job.state, job.attempt) == (JobState.RUNNING, 0) and job.parts.count() == 1
 
@@ -297,9 +297,9 @@ def test_who_lost_the_job_meanwhile_takes_no_place_at_a_device(gets: Callable[..
 def test_it_starts_nothing(
     ends: Callable[..., Job], monkeypatch: pytest.MonkeyPatch, values: dict[str, str], state: str
 ) -> None:
-    def shards(job: Job) -> Sequence[Part]:
+    def shards(job: Job) -> Sequence[JobPart]:
         Job.objects.filter(pk=job.pk).update(**values)
-        return [Part(JobKind.INDEX_SHARD, {"shard": 0, "rows": 1})]
+        return [JobPart(JobKind.INDEX_SHARD, {"shard": 0, "rows": 1})]
 
     job = ends(0, before=shards)
     assert job.state == state and not job.parts.exists() and not job.run_dir.exists()

@@ -17,7 +17,7 @@ from typing import Any
 
 from django.db import transaction
 
-from realm_core.task import Part
+from realm_core.task import JobPart
 from webapp.jobs.queue import enqueue
 from webapp.kinds import KINDS
 from webapp.models import Job, JobState
@@ -39,7 +39,7 @@ class Readiness(enum.Enum):
     LOST = "it is to stop, or another worker holds it"
 
 
-def wait_for(whole: Job, owner: str, wanted: Sequence[Part]) -> Readiness:
+def wait_for(whole: Job, owner: str, wanted: Sequence[JobPart]) -> Readiness:
     """Hand `whole`, which `owner` holds, over to its parts until all are done."""
     with transaction.atomic():
         undone = [part for part in _parts_of(whole, wanted) if part.state != JobState.SUCCEEDED]
@@ -52,7 +52,7 @@ def wait_for(whole: Job, owner: str, wanted: Sequence[Part]) -> Readiness:
     return Readiness.WAITING
 
 
-def run_beside(whole: Job, wanted: Sequence[Part]) -> None:
+def run_beside(whole: Job, wanted: Sequence[JobPart]) -> None:
     """Run these parts as long as `whole` runs; `whole` does not wait for them."""
     parts = _parts_of(whole, wanted)
     enqueue(*[part for part in parts if part.state == JobState.QUEUED or part.again()])
@@ -123,7 +123,7 @@ def _of(part: Job) -> str:
     return f"{part.get_kind_display()} ({part.pk}): {part.error}"
 
 
-def _parts_of(whole: Job, wanted: Sequence[Part]) -> list[Job]:
+def _parts_of(whole: Job, wanted: Sequence[JobPart]) -> list[Job]:
     """The parts of `whole` with these parameters; created if they do not exist."""
     there = {_named(part.kind, part.parameters): part for part in whole.parts.defer("log")}
     missing = [
