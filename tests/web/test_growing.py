@@ -17,7 +17,7 @@ from webapp.deployments import service as deploying
 from webapp.deployments.service import Finding, PairCheck, Verdict
 from webapp.jobs.service import start
 from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, Job, JobKind, JobState, Schedule
-from webapp.models.schedule import Stage
+from webapp.models.schedule import ScheduleStage
 from webapp.schedules import growth
 from webapp.schedules import service as scheduling
 from webapp.schedules.service import advance
@@ -208,7 +208,7 @@ def test_no_transaction_is_open_while_a_pair_is_checked(chain: Schedule, monkeyp
     def slow(index: IndexGeneration, model: Any = None) -> PairCheck:
         seen.append(connection.in_atomic_block)
         if len(seen) == 2:
-            Schedule.objects.update(stage=Stage.REST)
+            Schedule.objects.update(stage=ScheduleStage.REST)
         return check(index, model)
 
     monkeypatch.setattr(deploying, "check", slow)

@@ -24,7 +24,7 @@ from realm_core.errors import RealmError
 from tests.core.corpus.dumps import dump, page
 from tests.web.documents.conftest import answering, deployed, folders  # noqa: F401  (fixtures)
 from webapp.models import AuditEntry, CorpusSnapshot, Deployment, Job, Schedule
-from webapp.models.schedule import Stage
+from webapp.models.schedule import ScheduleStage
 from webapp.sources import dumps
 from webapp.sources.dumps import Dump, fetch, newest
 from webapp.sources.service import sources
@@ -249,7 +249,7 @@ def test_the_command(mirror: Mirror, estimating: None, capsys: pytest.CaptureFix
     told = {name: job.parameters[name] for name in ("source", "file", "corpus_name", "licence")}
     assert told == {"source": "mediawiki", "file": NAME, "corpus_name": "simplewiki", "licence": "CC BY-SA 4.0"}
     schedule = Schedule.objects.get()
-    assert schedule.stage == Stage.INGEST and schedule.last_job == job
+    assert schedule.stage == ScheduleStage.INGEST and schedule.last_job == job
     assert not schedule.enabled and not schedule.deploy and not job.parameters.get("articles_at_most")
 
     with pytest.raises(CommandError, match=f"job {job.pk}"):

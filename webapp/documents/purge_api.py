@@ -15,7 +15,7 @@ from rest_framework.reverse import reverse
 from realm_core.corpus.records import LONGEST_ID
 from webapp.documents import examples, purging
 from webapp.documents.reading import MOST_DOCUMENTS
-from webapp.documents.remaining import HeldFolder, Stage, folders_of
+from webapp.documents.remaining import HeldFolder, RemovalStage, folders_of
 from webapp.documents.viewing import DocumentMissing
 from webapp.models import Purge
 from webapp.refusals import FieldError, InvalidRequest
@@ -53,7 +53,7 @@ class HeldFolderSerializer(serializers.Serializer[Any]):
 
     path = serializers.CharField()
     stage = serializers.ChoiceField(
-        choices=[one.value for one in Stage],
+        choices=[one.value for one in RemovalStage],
         help_text="answers: fold its index (`POST /api/v1/jobs` with the kind fold); removable: remove it (`DELETE` of "
         "the index, then of the corpus); used: something else needs it; removed: it is no more.",
     )

@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
 from webapp.documents import purging, remaining, touched, viewing
-from webapp.documents.remaining import Stage
+from webapp.documents.remaining import RemovalStage
 from webapp.documents.service import EditConflict
 from webapp.documents.views import with_corpus
 from webapp.models import DocumentStatus, Purge
@@ -60,8 +60,8 @@ def purge_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     context = {
         "purge": purge,
         "folders": folders,
-        "held": [one for one in folders if one.stage != Stage.REMOVED],
-        "foldable": any(one.stage == Stage.ANSWERS for one in folders),
+        "held": [one for one in folders if one.stage != RemovalStage.REMOVED],
+        "foldable": any(one.stage == RemovalStage.ANSWERS for one in folders),
         "fold": remaining.fold_of(folders),
     }
     return render(request, "manage/purge.html", context)

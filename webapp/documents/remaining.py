@@ -17,7 +17,7 @@ from webapp.storage.places import living_dir, resolve
 _SEGMENT = ("edits of another corpus: deploy it and fold them",)
 
 
-class Stage(StrEnum):
+class RemovalStage(StrEnum):
     """How far a folder that held documents is from being no more."""
 
     ANSWERS = "answers"  # masked; a fold makes a base without them, which answers instead
@@ -34,7 +34,7 @@ class HeldFolder:
     """
 
     path: str
-    stage: Stage
+    stage: RemovalStage
     record: IndexGeneration | CorpusSnapshot | None = None
     reasons: tuple[str, ...] = ()
 
@@ -50,7 +50,7 @@ def folders_of(purge: Purge) -> list[HeldFolder]:
 
 def fold_of(folders: list[HeldFolder]) -> Job | None:
     """The job that folds what answers, where one of the folders does and a job is under way."""
-    deployment = Deployment.active() if any(one.stage == Stage.ANSWERS for one in folders) else None
+    deployment = Deployment.active() if any(one.stage == RemovalStage.ANSWERS for one in folders) else None
     return None if deployment is None else folding.under_way(deployment.index)
 
 
@@ -64,14 +64,14 @@ def _folders(purge: Purge) -> Iterator[HeldFolder]:
     for path in purge.remaining:
         record = records.get(path)
         if not resolve(path).exists() or (record is not None and record.removed_at is not None):
-            yield HeldFolder(path, Stage.REMOVED, record)
+            yield HeldFolder(path, RemovalStage.REMOVED, record)
         elif record is None:
-            yield HeldFolder(path, Stage.USED, reasons=_SEGMENT if _is_segment(path) else ())
+            yield HeldFolder(path, RemovalStage.USED, reasons=_SEGMENT if _is_segment(path) else ())
         elif record in answering:
-            yield HeldFolder(path, Stage.ANSWERS, record)
+            yield HeldFolder(path, RemovalStage.ANSWERS, record)
         else:
             reasons = tuple(uses(record))
-            yield HeldFolder(path, Stage.USED if reasons else Stage.REMOVABLE, record, reasons)
+            yield HeldFolder(path, RemovalStage.USED if reasons else RemovalStage.REMOVABLE, record, reasons)
 
 
 def _is_segment(path: str) -> bool:

@@ -35,7 +35,7 @@ class Weekday(models.IntegerChoices):
     SUNDAY = 6, "Sunday"
 
 
-class Stage(models.TextChoices):
+class ScheduleStage(models.TextChoices):
     """The stage of a schedule's `last_job`; `webapp.schedules.service` continues when that has ended."""
 
     REST = "", "resting"
@@ -59,7 +59,9 @@ class Schedule(models.Model):
         help_text="Asked of the new index, and of what answers now.",
     )
     deploy = models.BooleanField(default=False, help_text="Deploy it if it does not answer worse.")
-    stage = models.CharField(max_length=10, choices=Stage.choices, default=Stage.REST, blank=True, editable=False)
+    stage = models.CharField(
+        max_length=10, choices=ScheduleStage.choices, default=ScheduleStage.REST, blank=True, editable=False
+    )
     model = models.ForeignKey(
         "webapp.ModelVersion",
         on_delete=models.CASCADE,

@@ -42,7 +42,7 @@ from webapp.models import (
     Schedule,
     Trigger,
 )
-from webapp.models.schedule import Stage
+from webapp.models.schedule import ScheduleStage
 from webapp.schedules import growth
 
 _WEEK_H: Final = 7 * 24
@@ -101,7 +101,7 @@ def follow(job: Job, corpus_name: str, *, deploy: bool) -> Schedule:
         hours=_WEEK_H,
         enabled=False,
         deploy=deploy,
-        stage=Stage.INGEST,
+        stage=ScheduleStage.INGEST,
         last_job=job,
         ingested_by=job,
         answering=Deployment.active(),
@@ -159,7 +159,7 @@ def next_due(schedule: Schedule, after: datetime) -> datetime | None:
 
 def advance() -> list[Job]:
     """Continue schedules whose job has ended; returns the jobs started."""
-    waiting = Schedule.objects.exclude(stage=Stage.REST).values_list("pk", flat=True)
+    waiting = Schedule.objects.exclude(stage=ScheduleStage.REST).values_list("pk", flat=True)
     jobs = [_step(partial(_advance, pk)) for pk in waiting]
     return [job for job in jobs if job is not None]
 
@@ -168,7 +168,7 @@ def _advance(pk: int, ready: PairCheck | None) -> Job | None:
     schedule = Schedule.objects.select_for_update(of=("self",)).select_related("last_job").filter(pk=pk).first()
     if (
         schedule is None
-        or schedule.stage == Stage.REST
+        or schedule.stage == ScheduleStage.REST
         or (schedule.last_job is not None and schedule.last_job.is_active)
     ):
         return None
@@ -217,7 +217,7 @@ class _NextStep:
     """The next step. says: in a sentence. job: started for `stage`; None: the run is over."""
 
     says: str
-    stage: Stage = Stage.REST
+    stage: ScheduleStage = ScheduleStage.REST
     job: Job | None = None
 
 
@@ -227,8 +227,8 @@ def _run(
     """Start a run of the schedule, unless one is in progress; record its outcome."""
     last = schedule.last_job
     several = schedule.ingest or schedule.questions is not None  # only one run at a time goes through several stages
-    if several and schedule.stage != Stage.REST and last is not None and last.is_active:
-        schedule.last_outcome = f"The run before is not over: job {last.pk} is {Stage(schedule.stage).label}."
+    if several and schedule.stage != ScheduleStage.REST and last is not None and last.is_active:
+        schedule.last_outcome = f"The run before is not over: job {last.pk} is {ScheduleStage(schedule.stage).label}."
         schedule.save(update_fields=["last_outcome"])
         return None
     schedule.ingested_by, schedule.corpus, schedule.answering = None, None, Deployment.active()
@@ -260,7 +260,7 @@ def _begin(schedule: Schedule, model: ModelVersion | None, by: User | str | None
     if schedule.ingest:
         job = start(JobKind.INGEST, source_of(corpus), by=by)
         schedule.ingested_by = job
-        return _NextStep(f"Reading the source of {corpus.name} again.", Stage.INGEST, job)
+        return _NextStep(f"Reading the source of {corpus.name} again.", ScheduleStage.INGEST, job)
     schedule.corpus, schedule.ingested_by = corpus, _ingest_of(corpus)
     return _next_part_or_end(schedule, _index(schedule, corpus, model, by, ready), corpus, by)
 
@@ -282,8 +282,8 @@ def _ingest_of(corpus: CorpusSnapshot) -> Job | None:
 
 def _after(schedule: Schedule, ready: PairCheck | None) -> _NextStep:
     """The step after a stage's job has ended."""
-    job, by, stage = schedule.last_job, schedule.audit_name, Stage(schedule.stage)
-    if stage is Stage.INGEST and job is not None and job.state == JobState.SUCCEEDED:
+    job, by, stage = schedule.last_job, schedule.audit_name, ScheduleStage(schedule.stage)
+    if stage is ScheduleStage.INGEST and job is not None and job.state == JobState.SUCCEEDED:
         schedule.corpus = CorpusSnapshot.objects.filter(pk=job.result.get("corpus")).first()
     model, corpus = _model_of(schedule), schedule.corpus
     if job is not None and job.state != JobState.SUCCEEDED:
@@ -296,7 +296,7 @@ def _after(schedule: Schedule, ready: PairCheck | None) -> _NextStep:
             "answers by now."
         )
     try:
-        if stage is Stage.INGEST:
+        if stage is ScheduleStage.INGEST:
             step = _index(schedule, corpus, model, by, ready)
         elif (index := Candidate(model, corpus).index()) is not None:
             step = _check(schedule, index, model, by, ready)
@@ -306,7 +306,9 @@ def _after(schedule: Schedule, ready: PairCheck | None) -> _NextStep:
     except AlreadyActive as active:  # a person started the next stage
         if active.job.kind == JobKind.INGEST:
             schedule.ingested_by = active.job
-        return _NextStep(f"Job {active.job.pk} is already running the next stage.", Stage(active.job.kind), active.job)
+        return _NextStep(
+            f"Job {active.job.pk} is already running the next stage.", ScheduleStage(active.job.kind), active.job
+        )
     except RealmError as error:
         return _NextStep(str(error))
 
@@ -320,7 +322,9 @@ def _index(
     known = Candidate(model, corpus).index()
     if known is None:
         job = start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=by)
-        return _NextStep(f"Building the index of {corpus.name} {corpus.snapshot_id} by {model}.", Stage.INDEX, job)
+        return _NextStep(
+            f"Building the index of {corpus.name} {corpus.snapshot_id} by {model}.", ScheduleStage.INDEX, job
+        )
     answers = active is not None and (active.index_id, active.model_id) == (known.pk, model.pk)
     if answers or not (schedule.questions or schedule.deploy):
         return _NextStep(f"Nothing new to index: {known.generation} is of the newest snapshot, and fits {model}.")
@@ -333,9 +337,9 @@ def _check(
     """Ask the new pair, and then the active one, the questions that they lack; then deploy it."""
     active = Deployment.active()
     if schedule.questions is not None:
-        candidates = [(Stage.CHECK, Candidate(model, index.corpus))]
+        candidates = [(ScheduleStage.CHECK, Candidate(model, index.corpus))]
         if active is not None:
-            candidates.append((Stage.CHECK_NOW, Candidate(active.model, active.index.corpus)))
+            candidates.append((ScheduleStage.CHECK_NOW, Candidate(active.model, active.index.corpus)))
         for stage, candidate in candidates:
             _, started = measure_missing([candidate], schedule.questions, 0, by=by)
             if started:
@@ -377,7 +381,7 @@ def _next_part_or_end(schedule: Schedule, step: _NextStep, corpus: CorpusSnapsho
     job = start(JobKind.INGEST, parameters | {"articles_at_most": articles}, by=by)
     schedule.ingested_by = job
     what = f"the first {articles:,} articles" if articles else "all of it"
-    return _NextStep(f"{step.says} Now ingesting {what}.", Stage.INGEST, job)
+    return _NextStep(f"{step.says} Now ingesting {what}.", ScheduleStage.INGEST, job)
 
 
 def _model_of(schedule: Schedule) -> ModelVersion | None:

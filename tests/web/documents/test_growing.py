@@ -35,7 +35,7 @@ from webapp.models import (
     JobState,
     Schedule,
 )
-from webapp.models.schedule import Stage
+from webapp.models.schedule import ScheduleStage
 from webapp.schedules import service as scheduling
 from webapp.serving import living
 from webapp.serving.engine import holder
@@ -88,7 +88,7 @@ def advance(index: IndexGeneration) -> Schedule:
     """A run that is wanted, and whose index has just been built, takes its next step."""
     job = Job.objects.create(kind=JobKind.INDEX, state=JobState.SUCCEEDED, parameters={"corpus": index.corpus_id})
     schedule = scheduling.follow(job, index.corpus.name, deploy=True)
-    Schedule.objects.filter(pk=schedule.pk).update(stage=Stage.INDEX, corpus=index.corpus)
+    Schedule.objects.filter(pk=schedule.pk).update(stage=ScheduleStage.INDEX, corpus=index.corpus)
     scheduling.advance()
     holder().refresh(wait=True)
     schedule.refresh_from_db()
@@ -152,7 +152,7 @@ def test_whoever_edits_all_the_time_puts_it_off(
     with monkeypatch.context() as patched:
         patched.setattr(purged, "mask_purged", edited_behind)
         schedule = advance(later)
-    assert active() != later and schedule.stage == Stage.INDEX
+    assert active() != later and schedule.stage == ScheduleStage.INDEX
     scheduling.advance()
     assert active() == later
 
@@ -233,7 +233,7 @@ def test_a_fold_meanwhile_keeps_its_edits_in_what_follows(edited: None, later: I
     Document.objects.filter(index=first).update(index=into)
     job = Job.objects.create(kind=JobKind.INDEX, state=JobState.SUCCEEDED, parameters={"corpus": later.corpus_id})
     schedule = scheduling.follow(job, "tiny", deploy=True)
-    Schedule.objects.filter(pk=schedule.pk).update(stage=Stage.INDEX, corpus=later.corpus)
+    Schedule.objects.filter(pk=schedule.pk).update(stage=ScheduleStage.INDEX, corpus=later.corpus)
     IndexGeneration.objects.filter(pk=first.pk).update(folded_into=into)
     Deployment.activate(into)
     scheduling.advance()

@@ -29,7 +29,7 @@ from webapp.deployments import service as deploying
 from webapp.documents import bringing, purging, sweeping
 from webapp.documents import service as documents
 from webapp.documents.reading import DocumentInput, Text
-from webapp.documents.remaining import Stage, folders_of
+from webapp.documents.remaining import RemovalStage, folders_of
 from webapp.documents.viewing import show
 from webapp.jobs import service as jobs
 from webapp.jobs.form import JobForm
@@ -227,7 +227,7 @@ def test_the_receipt_names_what_still_holds_it_in_whole_and_parts(
     purge = purging.purge(["Nile"], by=None)
     assert purge.remaining == [tiny.corpus.path, tiny.path, both.corpus.path, both.path]
     stages = [one.stage for one in folders_of(purge)]
-    assert stages == [Stage.ANSWERS, Stage.ANSWERS, Stage.USED, Stage.REMOVABLE]
+    assert stages == [RemovalStage.ANSWERS, RemovalStage.ANSWERS, RemovalStage.USED, RemovalStage.REMOVABLE]
 
     deploy_confirmed(both)
     purge = purging.purge(["mole"], by=None)
@@ -238,7 +238,7 @@ def test_the_receipt_names_what_still_holds_it_in_whole_and_parts(
     deploy_confirmed(tiny)
     folds.fold()
     sweeping.sweep(by=None, now=timezone.now() + timedelta(days=2))
-    assert folders_of(purge)[-1].stage == Stage.REMOVED
+    assert folders_of(purge)[-1].stage == RemovalStage.REMOVED
     assert purging.purge(["Mars", "Berlin"], by=None).remaining[-2:] == [both.corpus.path, both.path]
 
 

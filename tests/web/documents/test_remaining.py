@@ -21,7 +21,7 @@ from tests.web.documents import folds
 from webapp.artefacts import removing
 from webapp.asking import service as asking
 from webapp.documents import folding, purging
-from webapp.documents.remaining import Stage, folders_of
+from webapp.documents.remaining import RemovalStage, folders_of
 from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, Job
 from webapp.storage.places import resolve
 
@@ -60,7 +60,7 @@ def test_no_file_has_it_in_the_end(answering: Deployment, staff: Person, client:
 
     purge = purging.purge(["Nile"], by=None)
     receipt, address = f"/manage/documents/purges/{purge.pk}/", f"/api/v1/purges/{purge.pk}"
-    assert stages(purge) == [Stage.ANSWERS, Stage.ANSWERS] and not folding.edits(index).worth_folding
+    assert stages(purge) == [RemovalStage.ANSWERS, RemovalStage.ANSWERS] and not folding.edits(index).worth_folding
     assert "Fold without it" in client.get(receipt).content.decode()
     assert {one["index"] or one["corpus"] for one in client.get(address).json()["holding"]} == {index.pk, corpus.pk}
     assert removing.uses(index) and removing.uses(corpus)
@@ -69,12 +69,12 @@ def test_no_file_has_it_in_the_end(answering: Deployment, staff: Person, client:
     index.refresh_from_db()
     page = client.get(receipt).content.decode()
     assert "Fold without it" not in page and f"/manage/indexes/{index.pk}/remove/" in page
-    assert sorted(stages(purge)) == [Stage.REMOVABLE, Stage.USED] and "remove that first" in page
+    assert sorted(stages(purge)) == [RemovalStage.REMOVABLE, RemovalStage.USED] and "remove that first" in page
     client.post(f"/manage/indexes/{index.pk}/remove/")
     assert f"/manage/corpora/{corpus.pk}/remove/" in client.get(receipt).content.decode()
     client.post(f"/manage/corpora/{corpus.pk}/remove/")
 
-    assert stages(purge) == [Stage.REMOVED, Stage.REMOVED] and holding(tmp_path) == []
+    assert stages(purge) == [RemovalStage.REMOVED, RemovalStage.REMOVED] and holding(tmp_path) == []
     assert not tokens_folder(resolve(corpus.path)).exists()
     assert "No file of this corpus." in client.get(receipt).content.decode()
     assert {one["stage"] for one in client.get(address).json()["holding"]} == {"removed"}
@@ -95,10 +95,10 @@ def test_another_index_of_the_corpus_is_named(answering: Deployment, another_ind
     purge = purging.purge(["Nile"], by=None)
     folds.fold()
     removing.remove(answering.index, by=None)
-    [corpus] = [one for one in folders_of(purge) if not one.is_index and one.stage != Stage.REMOVED]
-    assert corpus.stage == Stage.USED and another_index.generation in corpus.reasons[0]
+    [corpus] = [one for one in folders_of(purge) if not one.is_index and one.stage != RemovalStage.REMOVED]
+    assert corpus.stage == RemovalStage.USED and another_index.generation in corpus.reasons[0]
     removing.remove(another_index, by=None)
-    assert Stage.REMOVABLE in stages(purge)
+    assert RemovalStage.REMOVABLE in stages(purge)
 
 
 def test_the_default_corpus_is_not_ingested_again_where_its_fold_answers(
