@@ -39,7 +39,7 @@ class MakesModel(Protocol):
     def output(self) -> Path: ...
 
 
-class Schedule(Protocol):
+class LoopSettings(Protocol):
     """What the settings of every training say about its loop."""
 
     seed: int
@@ -119,7 +119,7 @@ def even_parts(count: int, at_once: int) -> Iterator[slice]:
 def training_loop(
     name: str,
     groups: Sequence[ParameterGroup],
-    config: Schedule,
+    config: LoopSettings,
     identity: str,
     run: Path,
     activity: Activity,
