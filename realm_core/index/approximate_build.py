@@ -68,7 +68,7 @@ def build_search(
             (folder / name).unlink(missing_ok=True)
         return entry
     with disk_errors(folder):
-        _Build(folder, shards, dimension, choice, activity, device or torch.device("cpu")).run()
+        _SearchBuild(folder, shards, dimension, choice, activity, device or torch.device("cpu")).run()
     return {**entry, "files": [{"file": name, "sha256": sha256_of_file(folder / name)} for name in FILES]}
 
 
@@ -106,7 +106,7 @@ def lists_bytes(rows: int, dimension: int, choice: SearchChoice) -> int:
     return rows * ((dimension if kind == "SQ" else size) + _ID_BYTES)
 
 
-class _Build:
+class _SearchBuild:
     def __init__(
         self,
         folder: Path,

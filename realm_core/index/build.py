@@ -101,7 +101,7 @@ def build(
     before_publishing: called when everything is built; if it raises, nothing is published.
     An existing valid generation is returned at once; `RealmError` if it is of another model or corpus.
     """
-    work = _Build.of(model_folder, corpus_folder, output, name, shard_rows)
+    work = _GenerationBuild.of(model_folder, corpus_folder, output, name, shard_rows)
     get_folder(work.final, activity)
     with work.held(exclusive):
         if work.final.exists():
@@ -161,7 +161,7 @@ def build_shard(
 
     Does nothing if the shard or the generation exists already.
     """
-    work = _Build.of(model_folder, corpus_folder, output, name, shard_rows)
+    work = _GenerationBuild.of(model_folder, corpus_folder, output, name, shard_rows)
     shards = work.shards()
     if not 0 <= number < len(shards):
         raise RealmError(f"The index {name} has the shards 0 to {len(shards) - 1}, not {number}.")
@@ -196,7 +196,7 @@ def _main_shard(task: Index, activity: Activity) -> None:
 
 
 @dataclass(frozen=True)
-class _Build:
+class _GenerationBuild:
     """A generation that is being built, and its folders."""
 
     model: Model
@@ -207,7 +207,9 @@ class _Build:
     shard_rows: int
 
     @classmethod
-    def of(cls, model_folder: Path, corpus_folder: Path, output: Path, name: str | None, shard_rows: int) -> _Build:
+    def of(
+        cls, model_folder: Path, corpus_folder: Path, output: Path, name: str | None, shard_rows: int
+    ) -> _GenerationBuild:
         """From the arguments of `build`, which are checked."""
         if shard_rows < 1:
             raise RealmError(f"shard-rows must be at least 1, not {shard_rows}.")
@@ -278,7 +280,7 @@ class _Build:
         return lock(path, f"{what} {self.name} is being built by another process already.")
 
 
-def _existing(work: _Build, activity: Activity, search: SearchKind = "auto") -> Path:
+def _existing(work: _GenerationBuild, activity: Activity, search: SearchKind = "auto") -> Path:
     manifest = read_manifest(work.final)
     verify(work.final)
     if not _is_of(manifest, work):
@@ -292,14 +294,14 @@ def _existing(work: _Build, activity: Activity, search: SearchKind = "auto") -> 
     return work.final
 
 
-def _is_of(manifest: Mapping[str, object], work: _Build) -> bool:
+def _is_of(manifest: Mapping[str, object], work: _GenerationBuild) -> bool:
     return (manifest.get("block_hash"), manifest.get("snapshot_id")) == (
         work.model.block_hash,
         work.snapshot.snapshot_id,
     )
 
 
-def _at_hand(work: _Build, *, everywhere: bool = False) -> list[Path]:
+def _at_hand(work: _GenerationBuild, *, everywhere: bool = False) -> list[Path]:
     """Folders that have the vectors of this block embedder and snapshot: the model's, those of models beside it, or
     other indexes.
 
@@ -312,7 +314,7 @@ def _at_hand(work: _Build, *, everywhere: bool = False) -> list[Path]:
     return [folder for folder in complete if _is_of(read_manifest(folder), work)]
 
 
-def _copied_shards(work: _Build, activity: Activity) -> list[dict[str, object]] | None:
+def _copied_shards(work: _GenerationBuild, activity: Activity) -> list[dict[str, object]] | None:
     """Copy the shards that are at hand; their manifest entries."""
     for folder in _at_hand(work):
         whose = f"came with {folder.parent.name}" if folder.name == SHIPPED else f"are those of the index {folder.name}"
@@ -334,7 +336,7 @@ def _copied_shards(work: _Build, activity: Activity) -> list[dict[str, object]] 
 
 
 def _build_shards(
-    work: _Build, device: torch.device, tokens: BlockTokens | None, activity: Activity
+    work: _GenerationBuild, device: torch.device, tokens: BlockTokens | None, activity: Activity
 ) -> list[dict[str, object]]:
     """Build all shards; their manifest entries."""
     embedder = _ShardEmbedder(work, device, tokens)
@@ -345,7 +347,7 @@ def _build_shards(
 class _ShardEmbedder:
     """Embeds shards of a generation."""
 
-    def __init__(self, work: _Build, device: torch.device, tokens: BlockTokens | None) -> None:
+    def __init__(self, work: _GenerationBuild, device: torch.device, tokens: BlockTokens | None) -> None:
         self._work, self._device = work, device
         self._joiner = None if tokens is None else Joiner(tokens, device)
         self._wordpieces = Wordpieces.default()
