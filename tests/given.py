@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 
-from realm_core.corpus.records import RawArticle, Rights
+from realm_core.corpus.records import ArticleRights, RawArticle
 
 
 class InMemorySource:
@@ -21,7 +21,7 @@ class InMemorySource:
         language: str = "en",
         licence: str = "",
         attribution: str = "",
-        rights: tuple[Rights, ...] = (),
+        rights: tuple[ArticleRights, ...] = (),
     ) -> None:
         self.name = name
         self.language = language

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from realm_core.corpus.factbook.source import ADDRESS, FactbookSource
-from realm_core.corpus.records import RawArticle, Rights
+from realm_core.corpus.records import ArticleRights, RawArticle
 from realm_core.corpus.vital import VitalSource
 
 
@@ -19,7 +19,9 @@ class DefaultSource:
         self._vital, self._factbook = VitalSource(), FactbookSource()
         self.licence = self._vital.licence
         self.attribution = f"{self._vital.attribution}. {self._factbook.attribution}"
-        self.rights: tuple[Rights, ...] = (Rights(ADDRESS, self._factbook.licence, self._factbook.attribution),)
+        self.rights: tuple[ArticleRights, ...] = (
+            ArticleRights(ADDRESS, self._factbook.licence, self._factbook.attribution),
+        )
         self._read = self._total = 0
 
     def fingerprint(self) -> str:

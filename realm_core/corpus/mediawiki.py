@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 from xml.parsers import expat
 
-from realm_core.corpus.records import RawArticle, Rights
+from realm_core.corpus.records import ArticleRights, RawArticle
 from realm_core.corpus.streams import InputFile
 from realm_core.errors import RealmError
 
@@ -70,7 +70,7 @@ class MediaWikiSource:
     """language: two-letter code; None takes it from the dump. licence, attribution: shown next to a passage."""
 
     name = "mediawiki"
-    rights: tuple[Rights, ...] = ()
+    rights: tuple[ArticleRights, ...] = ()
 
     def __init__(
         self, path: Path, *, language: str | None = None, licence: str = "CC BY-SA 4.0", attribution: str = ""

@@ -98,7 +98,7 @@ class RawArticle:
 
 
 @dataclass(frozen=True, slots=True)
-class Rights:
+class ArticleRights:
     """Licence and attribution of the articles whose addresses begin with `address`, where not the corpus's own."""
 
     address: str
@@ -106,11 +106,11 @@ class Rights:
     attribution: str
 
 
-def rights_in(manifest: Mapping[str, Any], url: str) -> Rights | None:
+def rights_in(manifest: Mapping[str, Any], url: str) -> ArticleRights | None:
     """The rights that a snapshot's manifest declares for an article's address; None: those of the corpus."""
     for part in manifest.get("rights", ()):
         if url.startswith(part["address"]):
-            return Rights(part["address"], part["licence"], part["attribution"])
+            return ArticleRights(part["address"], part["licence"], part["attribution"])
     return None
 
 

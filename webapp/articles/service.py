@@ -58,7 +58,7 @@ class ArticleBlock:
 
 
 @dataclass(frozen=True)
-class Rights:
+class EvidenceRights:
     """Under what a text may be used, whom it is by, and the name of its corpus."""
 
     licence: str
@@ -217,12 +217,12 @@ def kept_copy(
     return copies.filter(answer__in=readable).exclude(collection__in=hidden).order_by("-pk").first()
 
 
-def rights_of_copy(copy: EvidenceBlock) -> Rights:
+def rights_of_copy(copy: EvidenceBlock) -> EvidenceRights:
     """Those of the document that an edit brought, by its title and address; of any other, those of its corpus."""
     index = copy.answer.deployment.index
     document = Document.objects.filter(index=index, title=copy.title, url=copy.url).first()
     source = index.corpus if document is None else document
-    return Rights(source.licence, source.attribution, index.corpus.name)
+    return EvidenceRights(source.licence, source.attribution, index.corpus.name)
 
 
 def _corpora(asked: AskedAnswer | None) -> Iterator[tuple[CorpusSnapshot, Texts]]:

