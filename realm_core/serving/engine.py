@@ -46,7 +46,7 @@ from realm_core.serving.retrieval import Retrieved, best_of, meant_in, retrieved
 from realm_core.serving.waiting import QueuedRequest, RequestQueue
 from realm_core.settings import MAX_K
 from realm_core.text.joins import join_query
-from realm_core.text.spelling import Reading
+from realm_core.text.spelling import QuestionReading
 from realm_core.text.wordpieces import Wordpieces
 
 log = logging.getLogger(__name__)
@@ -392,7 +392,7 @@ class Engine:
     def _read_as(self, corpus: ServedCorpus, questions: Sequence[_AskRequest]) -> tuple[list[str], torch.Tensor]:
         """Each question as it is meant, and its vector [D]: [B, D]."""
         readings = [
-            [Reading(question.text)] if question.as_typed else corpus.spelling.readings(question.text)
+            [QuestionReading(question.text)] if question.as_typed else corpus.spelling.readings(question.text)
             for question in questions
         ]
         texts = [reading.text for own in readings for reading in own]

@@ -12,7 +12,7 @@ from realm_core.index.lexical import ranked_again
 from realm_core.model.marginal import prior
 from realm_core.serving.corpus import ServedCorpus, Wanted, nearest
 from realm_core.serving.reading import SearchResult
-from realm_core.text.spelling import Reading, meant
+from realm_core.text.spelling import QuestionReading, meant
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Retrieved:
 
 
 def meant_in(
-    corpus: ServedCorpus, readings: Sequence[Reading], vectors_RD: Tensor, wanted: Wanted, temperature: float
+    corpus: ServedCorpus, readings: Sequence[QuestionReading], vectors_RD: Tensor, wanted: Wanted, temperature: float
 ) -> int:
     """Which of the readings of a question is meant; vectors_RD: theirs. temperature: of the prior."""
     return meant(readings, lambda ks: nearest(corpus, vectors_RD, [replace(wanted, k=k) for k in ks], temperature))

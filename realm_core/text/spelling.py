@@ -39,7 +39,7 @@ def folded(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Reading:
+class QuestionReading:
     """A question as it may be meant. replaced: words that were typed.
 
     borrowed: those in their places that only titles of the corpus have.
@@ -116,14 +116,14 @@ class Spelling:
     def __init__(self, titles: Sequence[Lexicon]) -> None:
         self._titles = titles
 
-    def readings(self, question: str) -> list[Reading]:
+    def readings(self, question: str) -> list[QuestionReading]:
         """The question as it was typed, then what else may be meant, `MOST_READINGS` at most.
 
         A question in another language than the models', or most of whose words are unknown, has no other reading. A
         word with a capital in a sentence is a name: it is read only as a title's word, with at most one other letter,
         which is not the first.
         """
-        as_typed = Reading(question)
+        as_typed = QuestionReading(question)
         words = list(_WORD.finditer(question))
         unknown = [word for word in words if not self._known(folded(word[0]))]
         if not unknown or 2 * len(unknown) > len(words) + 2 or foreign_language(question) is not None:
@@ -140,7 +140,7 @@ class Spelling:
                 end = word.end()
             text = "".join([*pieces, question[end:]])
             borrowed = tuple(other for other in chosen if not english().count(other))
-            found.setdefault(text, Reading(text, replaced, borrowed))
+            found.setdefault(text, QuestionReading(text, replaced, borrowed))
         return list(found.values())
 
     def _known(self, word: str) -> bool:
@@ -169,7 +169,7 @@ class Spelling:
         return word[0][0].isupper() and word.start() > 0 and not question.isupper()
 
 
-def meant(readings: Sequence[Reading], nearest: Nearest) -> int:
+def meant(readings: Sequence[QuestionReading], nearest: Nearest) -> int:
     """Which reading is meant, by the blocks nearest to each."""
     if len(readings) == 1:
         return 0
@@ -179,7 +179,9 @@ def meant(readings: Sequence[Reading], nearest: Nearest) -> int:
 
 
 def chosen(
-    readings: Sequence[Reading], nearest: Sequence[tuple[float, TitledText] | None], near_typed: Iterable[TitledText]
+    readings: Sequence[QuestionReading],
+    nearest: Sequence[tuple[float, TitledText] | None],
+    near_typed: Iterable[TitledText],
 ) -> int:
     """Which reading is meant. nearest: the nearest block of each and its score; None: there is none.
 

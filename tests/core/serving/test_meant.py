@@ -11,7 +11,7 @@ import torch
 from realm_core.serving import retrieval
 from realm_core.serving.corpus import Wanted
 from realm_core.serving.engine import Engine
-from realm_core.text.spelling import Reading
+from realm_core.text.spelling import QuestionReading
 
 
 @pytest.mark.parametrize("typed", ["Amazon", "Amazn"])
@@ -26,6 +26,6 @@ def test_a_word_of_any_near_block_is_right(engine: Engine, monkeypatch: pytest.M
         return [(own[: one.k], scores[: one.k]) for (own, scores), one in zip(found, wanted, strict=True)]
 
     monkeypatch.setattr(retrieval, "nearest", nearest)
-    readings = [Reading(typed), Reading("corrected", (typed.lower(),))]
+    readings = [QuestionReading(typed), QuestionReading("corrected", (typed.lower(),))]
     place = retrieval.meant_in(engine._corpus, readings, torch.zeros(2, 4), Wanted(5), 1.0)
     assert place == (0 if typed == "Amazon" else 1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from realm_core.text.spelling import MOST_READINGS, Lexicon, Reading, Spelling, chosen, folded
+from realm_core.text.spelling import MOST_READINGS, Lexicon, QuestionReading, Spelling, chosen, folded
 
 TITLES = ["Frankenstein", "Wolfgang Amadeus Mozart", "Sagrada Família", "Tokhtamysh", "Curie family", "Zanzibar"]
 
@@ -79,7 +79,7 @@ def test_a_question_has_few_readings(spelling: Spelling) -> None:
 @given(st.text(max_size=80))
 def test_whatever_is_typed_comes_first(question: str) -> None:
     first, *others = Spelling([Lexicon.of_titles(TITLES)]).readings(question)
-    assert first == Reading(question) and all(other.replaced for other in others)
+    assert first == QuestionReading(question) and all(other.replaced for other in others)
 
 
 def test_words_of_titles_are_told_apart(spelling: Spelling) -> None:
@@ -89,7 +89,7 @@ def test_words_of_titles_are_told_apart(spelling: Spelling) -> None:
 
 
 def test_the_retriever_decides() -> None:
-    readings = [Reading("as typed"), Reading("a", ("tyqed",)), Reading("b", ("tyqed",))]
+    readings = [QuestionReading("as typed"), QuestionReading("a", ("tyqed",)), QuestionReading("b", ("tyqed",))]
     other = Passage("Something.")
     assert chosen(readings, [(5.0, other), (7.0, other), (8.0, other)], [other]) == 2
     assert chosen(readings, [(7.0, other), (6.0, other), (7.5, other)], [other]) == 0  # hardly nearer
@@ -98,14 +98,17 @@ def test_the_retriever_decides() -> None:
 
 
 def test_a_word_that_a_near_block_has_is_not_misspelt() -> None:
-    readings, nearest = [Reading("monomer"), Reading("monster", ("monomer",))], [(5.0, Passage()), (8.0, Passage())]
+    readings, nearest = (
+        [QuestionReading("monomer"), QuestionReading("monster", ("monomer",))],
+        [(5.0, Passage()), (8.0, Passage())],
+    )
     assert chosen(readings, nearest, [Passage(), Passage("Its Monomer is propylene.")]) == 0
     assert chosen(readings, nearest, [Passage(), Passage("Its monomers.")]) == 1
 
 
 def test_the_word_of_a_title_is_read_only_where_it_stands() -> None:
     """Otherwise questions would tell what documents there are that the asker may not see."""
-    readings = [Reading("falkon"), Reading("falcon", ("falkon",), ("falcon",))]
+    readings = [QuestionReading("falkon"), QuestionReading("falcon", ("falkon",), ("falcon",))]
     assert chosen(readings, [(5.0, Passage()), (8.0, Passage("Nothing of it."))], [Passage()]) == 0
     assert chosen(readings, [(5.0, Passage()), (8.0, Passage(title="Project Falcon"))], [Passage()]) == 1
 
