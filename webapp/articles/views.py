@@ -15,7 +15,7 @@ from webapp.access.collections import access_of
 from webapp.access.roles import Action
 from webapp.articles import service as articles
 from webapp.asking.history import readable_answers
-from webapp.asking.reading import Passage
+from webapp.asking.shown import Passage
 from webapp.models import AskedAnswer
 from webapp.pages.guards import allowed
 from webapp.serving import originals

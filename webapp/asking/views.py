@@ -24,7 +24,7 @@ from webapp.access.roles import Action
 from webapp.asking import service as asking
 from webapp.asking.history import asker_key, asker_of, readable_answer, readable_answers
 from webapp.asking.offering import offered
-from webapp.asking.reading import read
+from webapp.asking.shown import shown_answer
 from webapp.models import AskedAnswer, CorpusSnapshot, Deployment, GoneBlock
 from webapp.pages.guards import allowed
 from webapp.pages.htmx import HtmxRequest
@@ -186,7 +186,7 @@ def _foreign(asked: AskedAnswer) -> dict[str, str] | None:
 def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str]) -> dict[str, Any]:
     """The context of the answer's page, including the visitor's own feedback."""
     pdfs = originals.of_evidence(asked.payload["evidence"], access_of(request.user).hidden)
-    reading = read(asked.payload, without, GoneBlock.in_evidence(asked), pdfs)
+    reading = shown_answer(asked.payload, without, GoneBlock.in_evidence(asked), pdfs)
     said = asker_of(request).feedback_on(asked)
     query = urlencode([("without", block_id) for block_id in reading.removed_ids])
     timings_ms = {**reading.full.timings_ms, **asked.serving_ms}

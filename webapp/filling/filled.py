@@ -1,4 +1,4 @@
-"""A filling prepared for the page, as `asking.reading` does for answers."""
+"""A filling prepared for the page, as `asking.shown` does for answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from realm_core.text.masked import fill_masks
-from webapp.asking.reading import Passage, add_up
+from webapp.asking.shown import Passage, add_up
 
 if TYPE_CHECKING:
     from realm_core.serving.filled import Filling, FillingEvidence, Guess, Word

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.web.conftest import Person
 from tests.web.pages import stored
 from tests.web.pages.pages import Page, figures
-from webapp.asking.reading import add_up
+from webapp.asking.shown import add_up
 from webapp.pages.errors import server_error
 from webapp.templatetags import numbers
 

@@ -68,7 +68,7 @@ class AnswerOutcome:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ShownAnswer:
     """All that the page shows of one answer, with or without some of its blocks."""
 
     answer: Answer  # recomputed when blocks are removed
@@ -103,13 +103,13 @@ class Reading:
         return "weight" if self.joint else "prior"
 
 
-def read(
+def shown_answer(
     payload: dict[str, Any],
     without: Collection[str] = (),
     gone: Mapping[str, CorpusChange] | None = None,
     originals: Mapping[str, InOriginal] | None = None,
-) -> Reading:
-    """The reading of a stored answer, without some of its blocks; unknown ids of blocks are ignored.
+) -> ShownAnswer:
+    """A stored answer for its page, without some of its blocks; unknown ids of blocks are ignored.
 
     gone: blocks that are no longer searched, each with the change that removed it.
     originals: where blocks stand in kept PDFs.
@@ -144,7 +144,7 @@ def read(
                 original=originals.get(block.block_id) if originals else None,
             )
         )
-    return Reading(
+    return ShownAnswer(
         answer=answer,
         full=full,
         blocks=tuple(blocks),
