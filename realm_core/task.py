@@ -2,7 +2,7 @@
 
     class Ict(Task):
         activity = kind = "ict"
-        model: ModelFolder = given("the model to start from")
+        model: ModelFolder = artefact("the model to start from")
         settings: IctConfig = IctConfig()
         output: Path = runtime(help="model folder to make")
 
@@ -45,7 +45,7 @@ QuestionsToLearn = Annotated[Path, Artefact("questions", "question file", purpos
 QuestionsToMeasure = Annotated[Path, Artefact("questions", "question file", purpose="measure")]
 
 
-def given(
+def artefact(
     help: str,
     *,
     of: Sequence[str] = (),
@@ -140,7 +140,7 @@ class Task(Settings):
 
 @dataclass(frozen=True)
 class DeclaredInput:
-    """The declaration of an artefact to work on. many: whether there may be several. of, become_one: as in `given`."""
+    """A field declared by `artefact`, which explains of and become_one. many: whether there may be several."""
 
     name: str
     artefact: Artefact

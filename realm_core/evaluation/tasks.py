@@ -10,7 +10,7 @@ from realm_core.evaluation.config import BM25_SCALE
 from realm_core.index.tasks import BY_INDEX, DEVICE, check_index, unused_for
 from realm_core.model.tasks import OWN
 from realm_core.settings import MAX_K, Count, Positive, SettingError, Share, setting
-from realm_core.task import CorpusFolder, IndexFolder, ModelFolder, QuestionsToMeasure, Task, given, runtime
+from realm_core.task import CorpusFolder, IndexFolder, ModelFolder, QuestionsToMeasure, Task, artefact, runtime
 
 LEXICAL = "weight of the lexical score in the prior (default: the model's own)"
 
@@ -27,10 +27,10 @@ class Evaluate(Task):
     queue = "default"
     makes = "evaluation"
 
-    index: IndexFolder | None = given("the index that is searched", of=("model",), default=None)
-    model: ModelFolder | None = given("the model, if not the one that built the index", default=None)
-    corpus: CorpusFolder | None = given("the corpus that BM25 searches", found=BY_INDEX, default=None)
-    questions: QuestionsToMeasure = given("the questions to measure by")
+    index: IndexFolder | None = artefact("the index that is searched", of=("model",), default=None)
+    model: ModelFolder | None = artefact("the model, if not the one that built the index", default=None)
+    corpus: CorpusFolder | None = artefact("the corpus that BM25 searches", found=BY_INDEX, default=None)
+    questions: QuestionsToMeasure = artefact("the questions to measure by")
     retriever: Literal["dense", "bm25"] = setting("dense", "what retrieves blocks: the model, or BM25 as the baseline")
     k: int = setting(5, "blocks read for a question", ge=1, le=MAX_K)
     normalisation: Literal["the model's own", "joint", "block", "block+null"] = setting(

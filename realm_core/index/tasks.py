@@ -9,7 +9,7 @@ from typing import Any
 from realm_core.errors import RealmError
 from realm_core.index.choice import SearchKind
 from realm_core.settings import Count, SettingError, setting
-from realm_core.task import CorpusFolder, IndexFolder, JobPart, ModelFolder, Task, given, runtime
+from realm_core.task import CorpusFolder, IndexFolder, JobPart, ModelFolder, Task, artefact, runtime
 
 SHARD_ROWS = 50_000
 _MOST_SHARDS = 10_000  # each is a job, which its whole looks at
@@ -34,8 +34,8 @@ class Index(Task):
     queue = "index"
     makes = "index"
 
-    model: ModelFolder = given("the model that embeds")
-    corpus: CorpusFolder = given("the corpus")
+    model: ModelFolder = artefact("the model that embeds")
+    corpus: CorpusFolder = artefact("the corpus")
     shard_rows: int = setting(SHARD_ROWS, "blocks a shard; shards are built by all workers of the queue", ge=1)
     search: SearchKind = setting("auto", SEARCH)
     output: Path = runtime(help="folder of all generations")
@@ -106,7 +106,7 @@ class ToMilvus(Task):
     summary = "put the vectors of an index into Milvus, from which a server with REALM_SEARCH=milvus finds them"
     code = "realm_core.index.to_milvus"
 
-    index: IndexFolder = given("the index")
+    index: IndexFolder = artefact("the index")
     uri: str = runtime(help="of the server: http://host:19530; its token is read from REALM_MILVUS_TOKEN")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from realm_core.index.choice import SearchKind
 from realm_core.index.tasks import BY_INDEX, SEARCH
 from realm_core.settings import Name, SettingError, setting
-from realm_core.task import IndexFolder, Task, given, runtime
+from realm_core.task import IndexFolder, Task, artefact, runtime
 
 LONGEST_NAME = 60  # characters, as `Name` has it
 
@@ -27,7 +27,7 @@ class Fold(Task):
     queue = "default"
     makes = "deployment"
 
-    index: IndexFolder = given("the index that answers, above which documents were edited")
+    index: IndexFolder = artefact("the index that answers, above which documents were edited")
     corpora: Path = runtime(help="folder of all snapshots")
     living: Path = runtime(help="folder of the living corpus, with its segments")
     state: Path = runtime(help="file of the state to fold")
@@ -50,7 +50,7 @@ class Join(Task):
     queue = "default"
     makes = "base"
 
-    index: tuple[IndexFolder, ...] = given(
+    index: tuple[IndexFolder, ...] = artefact(
         "two or more, of different corpora and of one block embedder; of equal passages the first one's counts",
         become_one=True,
     )

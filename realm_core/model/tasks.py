@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from realm_core.settings import Count, Name, Positive, SettingError, Share, setting
-from realm_core.task import ModelFolder, Task, given, runtime
+from realm_core.task import ModelFolder, Task, artefact, runtime
 
 OWN = "the model's own"  # normalisation
 NAMING = "what the new model is called; empty: named after the kind of job and the day"
@@ -70,7 +70,7 @@ class Export(Task):
     queue = "default"
     makes = "model"
 
-    model: ModelFolder = given("the model to export")
+    model: ModelFolder = artefact("the model to export")
     name: Name = setting("", NAMING)
     query: Literal["float16", "int8", "float32", "delta4"] = setting("float16", "storage of the query embedder")
     # Rounding the block embedder would make it another one, and every index built with it useless; it is small, as

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from realm_core.settings import Count, Limit, Line, Seed, setting
-from realm_core.task import CorpusFolder, Task, given, runtime
+from realm_core.task import CorpusFolder, Task, artefact, runtime
 
 SHARD_BLOCKS = 2000  # about a minute of one processor with spaCy: what is lost when a run is killed
 _TAGGERS = ("spacy", "links", "dates")
@@ -25,7 +25,7 @@ class Spans(Task):
     queue = "default"
     makes = "spans"
 
-    corpus: CorpusFolder | None = given("the corpus", job_needs=True, default=None)
+    corpus: CorpusFolder | None = artefact("the corpus", job_needs=True, default=None)
     # On the command line also the folder or name of a token classifier for transformers.
     tagger: Annotated[str, _TAGGER] = setting(
         "spacy", "spacy: names by spaCy's small model; links: a dump's wiki links; dates: none but dates"

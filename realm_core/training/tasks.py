@@ -21,7 +21,7 @@ from realm_core.task import (
     QuestionsToMeasure,
     SpansFolder,
     Task,
-    given,
+    artefact,
     runtime,
 )
 from realm_core.training.ablation import ROWS, AblationConfig
@@ -64,7 +64,7 @@ class Warmstart(Task):
     queue = "default"
     makes = "model"
 
-    corpus: CorpusFolder = given("the corpus")
+    corpus: CorpusFolder = artefact("the corpus")
     name: Name = setting("", NAMING, flag="")
     settings: WarmstartConfig = WarmstartConfig()
     output: Path = runtime(help=_MAKE)
@@ -79,8 +79,8 @@ class Ict(_Training):
     title = "Warm up the embedder (ICT)"
     about = "The Inverse Cloze Task: one embedder for questions and blocks learns to which block a sentence belongs."
 
-    model: ModelFolder = given(_START)
-    corpus: CorpusFolder = given("the corpus")
+    model: ModelFolder = artefact(_START)
+    corpus: CorpusFolder = artefact("the corpus")
     name: Name = setting("", NAMING, flag="")
     settings: IctConfig = IctConfig()
     output: Path = runtime(help=_MAKE)
@@ -96,8 +96,8 @@ class Mlm(_Training):
     title = "Warm up the encoder (MLM)"
     about = "Gives a model an encoder with a masked-language head, trained without retrieval."
 
-    model: ModelFolder = given(_START)
-    corpus: CorpusFolder = given("the corpus")
+    model: ModelFolder = artefact(_START)
+    corpus: CorpusFolder = artefact("the corpus")
     name: Name = setting("", NAMING, flag="")
     settings: MlmConfig = MlmConfig()
     output: Path = runtime(help=_MAKE)
@@ -116,11 +116,11 @@ class Pretrain(_Training):
         "A worker of the queue index rebuilds the index meanwhile."
     )
 
-    model: ModelFolder = given(_START)
-    corpus: CorpusFolder | None = given("the corpus", job_needs=True, found=BY_INDEX, default=None)
-    index: IndexFolder = given("the first index, of that model and corpus", of=("model", "corpus"))
-    spans: SpansFolder = given("the salient spans of the corpus", of=("sentences", "corpus"))
-    sentences: CorpusFolder | None = given("the corpus that sentences come from, if it is another", default=None)
+    model: ModelFolder = artefact(_START)
+    corpus: CorpusFolder | None = artefact("the corpus", job_needs=True, found=BY_INDEX, default=None)
+    index: IndexFolder = artefact("the first index, of that model and corpus", of=("model", "corpus"))
+    spans: SpansFolder = artefact("the salient spans of the corpus", of=("sentences", "corpus"))
+    sentences: CorpusFolder | None = artefact("the corpus that sentences come from, if it is another", default=None)
     name: Name = setting("", NAMING, flag="")
     settings: PretrainConfig = PretrainConfig()
     output: Path = runtime(help=_MAKE)
@@ -206,11 +206,11 @@ class TrainRetriever(_Training):
     )
     distributed = False
 
-    model: ModelFolder = given(_START)
-    index: tuple[IndexFolder, ...] = given(
+    model: ModelFolder = artefact(_START)
+    index: tuple[IndexFolder, ...] = artefact(
         "indexes of that model; each question is searched for in all of them", of=("model",)
     )
-    questions: tuple[QuestionsToLearn, ...] = given("the questions to train on")
+    questions: tuple[QuestionsToLearn, ...] = artefact("the questions to train on")
     name: Name = setting("", NAMING, flag="")
     leave_out_measured: bool = setting(True, _LEAVE_OUT, flag="")
     settings: RetrieverConfig = RetrieverConfig()
@@ -229,10 +229,10 @@ class Finetune(_Training):
     title = "Fine-tune"
     about = "Retriever and reader learn from questions with answers. Block vectors stay the same, and the index valid."
 
-    model: ModelFolder = given(_START)
-    corpus: CorpusFolder | None = given("the corpus", job_needs=True, found=BY_INDEX, default=None)
-    index: IndexFolder | None = given("the index of that model and corpus", of=("model", "corpus"), default=None)
-    questions: tuple[QuestionsToLearn, ...] = given("the questions to train on")
+    model: ModelFolder = artefact(_START)
+    corpus: CorpusFolder | None = artefact("the corpus", job_needs=True, found=BY_INDEX, default=None)
+    index: IndexFolder | None = artefact("the index of that model and corpus", of=("model", "corpus"), default=None)
+    questions: tuple[QuestionsToLearn, ...] = artefact("the questions to train on")
     name: Name = setting("", NAMING, flag="")
     retriever: Literal["dense", "bm25"] = setting("dense", "how blocks are retrieved: by the model, or by BM25")
     score_scale: Positive = setting(BM25_SCALE, "factor that makes BM25's scores prior logits")
@@ -278,11 +278,11 @@ class Ablate(Task):
     leaves = "ablation"
     devices = 2  # one for what trains, one for the builder of its index
 
-    model: ModelFolder = given("the first model, made by a warm start")
-    corpus: CorpusFolder = given("the corpus")
-    spans: SpansFolder = given("the salient spans of the corpus", of=("corpus",))
-    questions: tuple[QuestionsToLearn, ...] = given("the questions to train on")
-    dev: tuple[QuestionsToMeasure, ...] = given("the questions to measure by")
+    model: ModelFolder = artefact("the first model, made by a warm start")
+    corpus: CorpusFolder = artefact("the corpus")
+    spans: SpansFolder = artefact("the salient spans of the corpus", of=("corpus",))
+    questions: tuple[QuestionsToLearn, ...] = artefact("the questions to train on")
+    dev: tuple[QuestionsToMeasure, ...] = artefact("the questions to measure by")
     rows: Annotated[list[str], _ROWS, AfterValidator(_rows)] = setting(
         list(ROWS), "rows of the paper's table 2, and BM25; each is trained and measured, shared stages once"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from realm_core.runs.activity import Activity
 from realm_core.settings import setting
-from realm_core.task import QuestionsToLearn, Task, given, runtime
+from realm_core.task import QuestionsToLearn, Task, artefact, runtime
 
 
 class Deduplicate(Task):
@@ -18,7 +18,7 @@ class Deduplicate(Task):
     group = "A model"
     queue = "default"
 
-    questions: tuple[QuestionsToLearn, ...] = given("the questions to go through")
+    questions: tuple[QuestionsToLearn, ...] = artefact("the questions to go through")
     most: int = setting(1000, "questions that are kept at most", ge=1)
     output: Path = runtime(help="file to write")
 
