@@ -19,7 +19,7 @@ from realm_core.model.bert import Architecture, Bert
 from realm_core.model.checkpoint import Model, load_model, new_encoder, new_model, save_model
 from realm_core.model.config import ModelConfig
 from realm_core.runs.activity import Activity
-from tests.given import InMemorySource
+from tests.in_memory_source import InMemorySource
 
 ARTICLES = {
     "Suez Canal": "The Suez Canal is a waterway in Egypt. It was opened on 17 November 1869 after ten years of work.",

@@ -92,7 +92,7 @@ def execution_of(task: type[Task]) -> JobExecution:
         record=record,
         made=_model_made if task.makes == "model" else _nothing_made,
         before=_no_parts if task.before is Task.before else _before,
-        beside=_no_parts if task.beside is Task.beside else lambda job: given(job).task.beside(),
+        beside=_no_parts if task.beside is Task.beside else lambda job: parameters_of(job).task.beside(),
         distributed=task.distributed,
         devices=task.devices,
         yields=task.yields,
@@ -100,7 +100,7 @@ def execution_of(task: type[Task]) -> JobExecution:
 
 
 def _before(job: Job) -> Sequence[JobPart]:
-    corpus = given(job).records.get("corpus")
+    corpus = parameters_of(job).records.get("corpus")
     return _placed(job).before(blocks=corpus.blocks if corpus else 0)
 
 
@@ -110,14 +110,14 @@ def _model_made(job: Job) -> dict[str, Any] | None:
     return {"path": str(folder)} if (folder / "config.json").exists() else None
 
 
-def given(job: Job) -> Parameters:
+def parameters_of(job: Job) -> Parameters:
     """The parameters of a job; RealmError if a record was removed."""
     return kind_of(job).of(job)
 
 
 def task_of(job: Job) -> Task:
     """The task of a job's process."""
-    task = given(job).task
+    task = parameters_of(job).task
     if task.by_hand:
         return _placed(job).as_job()
     if job.parent is None:
@@ -127,7 +127,7 @@ def task_of(job: Job) -> Task:
 
 def _placed(job: Job) -> Task:
     """The task of a job, with all fields that are decided where it runs."""
-    parameters = given(job)
+    parameters = parameters_of(job)
     task, fields = parameters.task, type(parameters.task).model_fields
     places: dict[str, Any] = {"output": _output(job, parameters), "bm25_cache": bm25_dir()}
     if task.makes == "model":
@@ -174,7 +174,7 @@ def _generation(job: Job, parameters: Parameters) -> str:
 
 def _name(job: Job) -> str:
     """The name of a job's model: the given one, or the kind of job and the day."""
-    return str(getattr(given(job).task, "name", "")).strip() or f"{job.kind} {job.created_at:%Y-%m-%d}"
+    return str(getattr(parameters_of(job).task, "name", "")).strip() or f"{job.kind} {job.created_at:%Y-%m-%d}"
 
 
 def _folder_name(name: str, job: Job) -> str:
@@ -243,7 +243,7 @@ def _record_index(job: Job, result: dict[str, Any]) -> dict[str, Any]:
 
 def _record_base(job: Job, result: dict[str, Any]) -> dict[str, Any]:
     """The corpus and the index that a join made. states: rows of the states that were joined, as `index` names them."""
-    indexes = given(job)["index"]
+    indexes = parameters_of(job)["index"]
     try:
         index = joining.record(indexes, result, job=job)
     except joining.PurgedMeanwhile as purged:
@@ -255,7 +255,7 @@ def _record_base(job: Job, result: dict[str, Any]) -> dict[str, Any]:
 
 def _record_deployment(job: Job, result: dict[str, Any]) -> dict[str, Any]:
     """The corpus and the index that a fold made, which answer from now on."""
-    index = given(job)["index"]
+    index = parameters_of(job)["index"]
     try:
         deployment = folding.take_over(index, result, job=job)
     except EditConflict:
@@ -288,7 +288,7 @@ def _given_record(job: Job, name: str, record: type[models.Model]) -> Any:
 def _record_spans(job: Job, result: dict[str, Any]) -> dict[str, Any]:
     """The spans of a corpus."""
     corpus = CorpusSnapshot.objects.get(pk=job.parameters["corpus"])
-    task = given(job).task
+    task = parameters_of(job).task
     assert isinstance(task, Spans)
     tagger = task.tagger + (" and dates" if task.dates and task.tagger != "dates" else "")
     spans = record_spans(Path(result["path"]), corpus=corpus, tagger=tagger, counts=result, job=job)
@@ -297,7 +297,7 @@ def _record_spans(job: Job, result: dict[str, Any]) -> dict[str, Any]:
 
 def _record_evaluation(job: Job, result: dict[str, Any]) -> dict[str, Any]:
     """The figures."""
-    parameters = given(job)
+    parameters = parameters_of(job)
     task = parameters.task
     assert isinstance(task, Evaluate)
     model, corpus = _measured(parameters)

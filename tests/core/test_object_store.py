@@ -21,7 +21,7 @@ from realm_core.object_store import forget, get_folder, is_published, is_shared,
 from realm_core.runs.activity import Activity
 from tests.core.conftest import Deployment
 from tests.core.processes import TOP
-from tests.given import InMemorySource
+from tests.in_memory_source import InMemorySource
 from tests.s3 import S3, running_s3
 
 QUIET = Activity(quiet=True)

@@ -27,7 +27,7 @@ from webapp.schedules import service as scheduling
 from webapp.storage.places import resolve, sources_dir
 from workers import devices
 from workers.job_run import JobRun, Timing
-from workers.kinds import KINDS, given
+from workers.kinds import KINDS, parameters_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
 
@@ -205,7 +205,7 @@ def test_the_same_job_is_told_the_same_at_every_attempt(work: Work) -> None:
     (job.run_dir / "excluded-titles.json").write_text('["As it was at the first attempt"]')
     assert KINDS[JobKind.ABLATE].command(job) == told
     assert "first attempt" in (job.run_dir / "excluded-titles.json").read_text()
-    assert given(job)["dev"] == [work.measure]
+    assert parameters_of(job)["dev"] == [work.measure]
 
 
 @pytest.mark.nightly  # tests/core/training/test_ablate.py has the same processes

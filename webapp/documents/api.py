@@ -39,8 +39,8 @@ from webapp.documents.serializers import (
     ListedDocumentSerializer,
     NewDocumentSerializer,
     UploadSerializer,
-    given,
-    given_about,
+    document_input,
+    metadata_input,
 )
 from webapp.documents.viewing import DocumentMissing, Listed, current_corpus_id, described, listed, show
 from webapp.models import DocumentStatus
@@ -174,7 +174,7 @@ class DocumentsView(_DocumentsView):
     )
     def post(self, request: Request) -> Response:
         told = checked(request, UploadSerializer)
-        one = given(told)
+        one = document_input(told)
         return self.edited(
             request, _sent("add", one), lambda kept: documents.add([one], by=self.operator, kept=kept), 201
         )
@@ -196,7 +196,7 @@ class BulkView(_DocumentsView):
         ],
     )
     def post(self, request: Request) -> Response:
-        many = [given(one) for one in checked(request, BulkSerializer)["documents"]]
+        many = [document_input(one) for one in checked(request, BulkSerializer)["documents"]]
         sent = {"add": [_sent("add", one) for one in many]}
         return self.edited(request, sent, lambda kept: documents.add(many, by=self.operator, kept=kept), 201)
 
@@ -241,7 +241,7 @@ class DocumentView(_DocumentsView):
         ],
     )
     def put(self, request: Request, document_id: str) -> Response:
-        return self._changed(request, document_id, given(checked(request, ChangedUploadSerializer)))
+        return self._changed(request, document_id, document_input(checked(request, ChangedUploadSerializer)))
 
     @extend_schema(
         operation_id="describe_document",
@@ -256,7 +256,7 @@ class DocumentView(_DocumentsView):
         ],
     )
     def patch(self, request: Request, document_id: str) -> Response:
-        return self._changed(request, document_id, given_about(checked(request, AboutSerializer)))
+        return self._changed(request, document_id, metadata_input(checked(request, AboutSerializer)))
 
     def _changed(self, request: Request, document_id: str, one: DocumentInput) -> Response:
         sent = _sent("change", one) | {"document": document_id}

@@ -54,7 +54,7 @@ def change_document(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return form_page(request, CHANGING, typed if "staged" in form.fields else form, shown=shown, status=422)
     document_id = shown.listed.document_id
-    (given,) = form.given(document_id)
+    (given,) = form.documents(document_id)
     try:
         if step != "change":
             return _preview(request, shown, form, fetching.staged(given))

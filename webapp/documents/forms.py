@@ -93,7 +93,7 @@ class DocumentForm(forms.Form, metaclass=_AbstractForm):
         """Whether the folded fields are open: if one was filled in or is wrong."""
         return any(field.value() or field.errors for field in self.further_fields)
 
-    def given(self, document_id: str = "") -> list[DocumentInput]:
+    def documents(self, document_id: str = "") -> list[DocumentInput]:
         """The documents in a valid form. document_id: of the document that the only one replaces."""
         known: dict[str, Any] = self.cleaned_data
         blank: Literal[""] | None = "" if document_id else None  # an emptied field of a change is one that was given

@@ -166,7 +166,7 @@ class EditSerializer(serializers.Serializer[Any]):
     )
 
 
-def given(told: dict[str, Any]) -> DocumentInput:
+def document_input(told: dict[str, Any]) -> DocumentInput:
     """The request in the service's format."""
     file = told.get("file")
     source: Text | File | Address
@@ -179,7 +179,7 @@ def given(told: dict[str, Any]) -> DocumentInput:
     return _with_source(source, told)
 
 
-def given_about(told: dict[str, Any]) -> DocumentInput:
+def metadata_input(told: dict[str, Any]) -> DocumentInput:
     """The same of a request that leaves a document's text as it is."""
     return _with_source(Own(), told)
 

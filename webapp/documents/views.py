@@ -154,7 +154,7 @@ def add_document(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return form_page(request, ADDING, form, status=422)
     try:
-        edited = service.add(form.given(), by=staff_member(request))
+        edited = service.add(form.documents(), by=staff_member(request))
     except REFUSALS as error:
         return form_page(request, ADDING, form, refused=error)
     say_edited(request, edited)

@@ -24,7 +24,7 @@ from realm_core.errors import RealmError, Stopped
 from realm_core.runs.activity import Activity
 from tests.core.corpus.dumps import dump, page
 from tests.core.processes import finish, start
-from tests.given import InMemorySource
+from tests.in_memory_source import InMemorySource
 from tests.waiting import alive, wait_until
 
 ROOT = Path(__file__).parents[3]

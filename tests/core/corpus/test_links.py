@@ -21,7 +21,7 @@ from realm_core.corpus.worker import prepare, to_request
 from realm_core.errors import RealmError
 from realm_core.runs.activity import Activity
 from tests.core.corpus.dumps import dump, page
-from tests.given import InMemorySource
+from tests.in_memory_source import InMemorySource
 
 
 def shown(wikitext: str, language: str = "en") -> str:

@@ -18,7 +18,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import checksum, read_json, write_json
 from realm_core.runs.activity import Activity
-from tests.given import InMemorySource
+from tests.in_memory_source import InMemorySource
 
 ARTICLES = [
     RawArticle("a", "Ada Lovelace", "https://example.org/Ada", "Ada wrote. " * 400),

@@ -29,7 +29,7 @@ from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
 from realm_core.runs.activity import Activity
 from realm_core.tensors import save_tensors
-from tests.given import InMemorySource
+from tests.in_memory_source import InMemorySource
 
 DIMENSION = 6
 BLOCK_HASH = "of-the-tests"

@@ -41,7 +41,7 @@ from tests.core.living.building import (
     store_in,
     vectors,
 )
-from tests.given import InMemorySource
+from tests.in_memory_source import InMemorySource
 
 FIRST = [document("a", "One", 0, 1), document("b", "Two", 2), document("c", "One", 1, 3)]
 SECRET = "Something secret that nobody may read."

@@ -43,7 +43,7 @@ from tests.core.living.building import (
     quiet,
     store_in,
 )
-from tests.given import InMemorySource
+from tests.in_memory_source import InMemorySource
 
 ONE = [document("a", "One", 0, 1), document("b", "Two", 2)]
 OTHER = [document("a", "Else", 5), document("c", "Two", 2, 3)]  # an id that is taken, and a passage of Two

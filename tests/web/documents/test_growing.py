@@ -16,7 +16,7 @@ from realm_core.corpus.records import RawArticle
 from realm_core.index.build import build
 from realm_core.object_store import put_folder
 from realm_core.runs.activity import Activity
-from tests.given import InMemorySource
+from tests.in_memory_source import InMemorySource
 from tests.tiny import ARTICLES
 from webapp.artefacts.registering import record_corpus, record_index
 from webapp.deployments import service as deploying

@@ -17,7 +17,7 @@ from realm_core.corpus.records import RawArticle
 from realm_core.files import read_json
 from realm_core.index.build import build
 from realm_core.runs.activity import Activity
-from tests.given import InMemorySource
+from tests.in_memory_source import InMemorySource
 from tests.tiny import ARTICLES, tiny_model
 from tests.web.conftest import Person
 from tests.web.documents import folds

@@ -8,7 +8,7 @@ from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import ArticleRights, RawArticle
 from realm_core.corpus.store import Snapshot
 from realm_core.runs.activity import Activity
-from tests.given import InMemorySource
+from tests.in_memory_source import InMemorySource
 from webapp.models import CorpusSnapshot
 
 _WORDS = {"licence": "CC BY-SA 4.0", "attribution": "Somebody's kindness"}
