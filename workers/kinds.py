@@ -17,7 +17,7 @@ from realm_core.command_line import argv
 from realm_core.errors import RealmError
 from realm_core.evaluation.tasks import Evaluate
 from realm_core.files import write_json
-from realm_core.living.state import CorpusState as State
+from realm_core.living.state import LivingState
 from realm_core.salient.tasks import Spans
 from realm_core.settings import FILE, describe
 from realm_core.task import JobPart, Task
@@ -200,7 +200,7 @@ def _fold_places(job: Job, index: IndexGeneration) -> dict[str, Path]:
     row = index.states.filter(is_current=True).first()
     if row is None:
         raise RealmError(f"No document was edited above {index.generation}, or its edits were folded already.")
-    present, first, now = State.from_json(row.state), job.run_dir / "state.json", job.run_dir / "now.json"
+    present, first, now = LivingState.from_json(row.state), job.run_dir / "state.json", job.run_dir / "now.json"
     job.run_dir.mkdir(parents=True, exist_ok=True)
     present.save(now)
     if not first.exists():

@@ -24,7 +24,7 @@ from realm_core.files import disk_errors
 from realm_core.index.embedding import embed
 from realm_core.living.documents import Changes, DocumentRefused, LivingDocument, cleaned
 from realm_core.living.layer import Layer
-from realm_core.living.state import CorpusState
+from realm_core.living.state import LivingState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
 from realm_core.living.writing import segment_blocks, segment_id, write_segment
@@ -56,7 +56,7 @@ def embedding_in(model: Path) -> Embed:
     return embed_blocks
 
 
-def edit(store: Store, state: CorpusState, changes: Changes, embed: Embed) -> CorpusState:
+def edit(store: Store, state: LivingState, changes: Changes, embed: Embed) -> LivingState:
     """The state after an edit of `state`, for the caller to make current; `state` itself if nothing changes.
 
     A document with a known id replaces that one. `DocumentRefused` names a document that cannot be added or removed;
@@ -66,7 +66,7 @@ def edit(store: Store, state: CorpusState, changes: Changes, embed: Embed) -> Co
         return edit_locked(store, state, changes, embed)
 
 
-def edit_locked(store: Store, state: CorpusState, changes: Changes, embed: Embed) -> CorpusState:
+def edit_locked(store: Store, state: LivingState, changes: Changes, embed: Embed) -> LivingState:
     """`edit`, with the editing lock held."""
     store.sweep_half_written()
     view = store.view(state)
@@ -142,7 +142,7 @@ def effect(view: CorpusView, changes: Changes) -> Effect:
 
 def without(
     store: Store, view: CorpusView, dying: frozenset[int], documents: Sequence[LivingDocument], embed: Embed
-) -> CorpusState:
+) -> LivingState:
     """The state without some documents (article rows) and with others; the editing lock is held."""
     if not documents and not dying:
         return view.state

@@ -15,7 +15,7 @@ from realm_core.errors import RealmError
 from realm_core.index.choice import search_of
 from realm_core.living.editing import Embed, embedding_in, without
 from realm_core.living.publishing import BasePart, NewBase, PublishedBase, publish_base, publishing
-from realm_core.living.state import BASE, Base, CorpusState
+from realm_core.living.state import BASE, Base, LivingState
 from realm_core.living.store import Store
 from realm_core.living.tasks import Fold
 from realm_core.object_store import remove_published
@@ -28,7 +28,7 @@ _ABOUT: Final = {"source": "documents", "language": "en", "licence": "", "attrib
 def main(task: Fold, activity: Activity) -> None:
     """Fold a state and move the present one onto the new base. The result names both folders, and the state before."""
     store = Store(task.living, corpora=task.corpora, indexes=task.index.parent)
-    state, now = CorpusState.load(task.state), CorpusState.load(task.now)
+    state, now = LivingState.load(task.state), LivingState.load(task.now)
     folded = fold(store, state, activity)
     after = rebase(store, state, folded, now, embedding_in(task.model))
     activity.result(
@@ -41,7 +41,7 @@ def main(task: Fold, activity: Activity) -> None:
     )
 
 
-def fold(store: Store, state: CorpusState, activity: Activity) -> PublishedBase:
+def fold(store: Store, state: LivingState, activity: Activity) -> PublishedBase:
     """Publish a base equal to the state, its generation of the same model; an existing one is returned at once."""
     with publishing(store):
         view = store.view(state)
@@ -58,8 +58,8 @@ def fold(store: Store, state: CorpusState, activity: Activity) -> PublishedBase:
 
 
 def rebase(
-    store: Store, folded_state: CorpusState, folded: PublishedBase, now: CorpusState, embed: Embed
-) -> CorpusState:
+    store: Store, folded_state: LivingState, folded: PublishedBase, now: LivingState, embed: Embed
+) -> LivingState:
     """The state equal to `now` on the base that `folded_state` was folded into, for the caller to make current.
 
     now: `folded_state`, or a state that edits have made from it. `RealmError` if it is not, or if documents were purged
@@ -70,8 +70,8 @@ def rebase(
 
 
 def _rebased(
-    store: Store, folded_state: CorpusState, folded: PublishedBase, now: CorpusState, embed: Embed
-) -> CorpusState:
+    store: Store, folded_state: LivingState, folded: PublishedBase, now: LivingState, embed: Embed
+) -> LivingState:
     if now.purges != folded_state.purges:
         if now.base != folded.base:
             remove_published(folded.generation)
@@ -93,7 +93,7 @@ def _rebased(
         gone.append(lived & ~lives)
     numbers = np.cumsum(then.live_articles) - 1  # the new base has the living documents, in their order
     dying = frozenset(numbers[np.flatnonzero(np.concatenate(gone))].tolist())
-    start = CorpusState(now.name, now.block_hash, folded.base, purges=now.purges)
+    start = LivingState(now.name, now.block_hash, folded.base, purges=now.purges)
     rebased = without(store, store.view(start), dying, (), embed)
     return replace(
         rebased,

@@ -21,7 +21,7 @@ from realm_core.index.search import ExactSearch, merged
 from realm_core.living.documents import Filter
 from realm_core.living.layer import Layer
 from realm_core.living.search import Allowed, BaseSearch, open_base
-from realm_core.living.state import BASE, CorpusState
+from realm_core.living.state import BASE, LivingState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
 from realm_core.model.checkpoint import Model
@@ -62,7 +62,7 @@ class LivingIndex:
     def open(
         cls,
         store: Store,
-        state: CorpusState,
+        state: LivingState,
         *,
         device: torch.device | None = None,
         search: WantedSearch = "auto",
@@ -70,7 +70,7 @@ class LivingIndex:
         """Read and check a state. search: of the base's vectors, as for `open_base`."""
         return cls._opened(store, state, device or torch.device("cpu"), search, None)
 
-    def at(self, state: CorpusState) -> LivingIndex:
+    def at(self, state: LivingState) -> LivingIndex:
         """Another state; with the same base it shares that in memory, and only new segments are read."""
         return self._opened(self._store, state, self._device, self._wanted, self)
 
@@ -78,7 +78,7 @@ class LivingIndex:
     def _opened(
         cls,
         store: Store,
-        state: CorpusState,
+        state: LivingState,
         device: torch.device,
         wanted: WantedSearch,
         earlier: LivingIndex | None,
@@ -130,7 +130,7 @@ def _stored(rows_N: Mask, base: tuple[Layer, BaseSearch] | None) -> tuple[Mask, 
     return np.isin(np.arange(len(base[1])), stored), torch.from_numpy(row_of_V)
 
 
-def check_fits(model: Model, state: CorpusState) -> None:
+def check_fits(model: Model, state: LivingState) -> None:
     """`RealmError` unless the state's vectors come from the model's block embedder."""
     if state.block_hash != model.block_hash:
         raise RealmError(

@@ -30,7 +30,7 @@ from realm_core.index.manifest import read_manifest
 from realm_core.living.documents import Changes
 from realm_core.living.editing import Embed, edit, embedding_in
 from realm_core.living.publishing import BasePart, NewBase, PublishedBase, publish_base, publishing
-from realm_core.living.state import Base, CorpusState
+from realm_core.living.state import Base, LivingState
 from realm_core.living.store import Store
 from realm_core.living.tasks import LONGEST_NAME, Join
 from realm_core.living.view import CorpusView
@@ -41,7 +41,7 @@ SOURCE: Final = "join"  # of the snapshot, in the place of what was ingested
 _IDS_AT_ONCE: Final = 1 << 16
 
 # A state, and the store that has its files.
-Corpus = tuple[Store, CorpusState]
+Corpus = tuple[Store, LivingState]
 
 
 def main(task: Join, activity: Activity) -> None:
@@ -64,15 +64,15 @@ def _corpus(task: Join, place: int, activity: Activity) -> Corpus:
     index = task.index[place]
     snapshot = get_folder(task.corpus[place], activity) if task.corpus else corpus_of(index, None)
     name = snapshot.absolute().parent.name
-    state = CorpusState(name, str(read_manifest(index).get("block_hash")), Base(snapshot.name, index.name))
+    state = LivingState(name, str(read_manifest(index).get("block_hash")), Base(snapshot.name, index.name))
     if task.state:
-        state = CorpusState.load(task.state[place])
+        state = LivingState.load(task.state[place])
         if state.base != Base(snapshot.name, index.name) or state.name != name:
             raise RealmError(f"{task.state[place]} is no state above the index {index}.")
     return Store(task.output / "living" / name, corpora=snapshot.parent.parent, indexes=index.parent), state
 
 
-def without_purged(store: Store, state: CorpusState, ids: Sequence[str], embed: Embed) -> Corpus:
+def without_purged(store: Store, state: LivingState, ids: Sequence[str], embed: Embed) -> Corpus:
     """The state without some documents, as a removal of them leaves it; ids that it does not have do not matter."""
     there = tuple(store.view(state).with_ids(ids))
     return store, edit(store, state, Changes(removed=there), embed) if there else state
@@ -101,7 +101,7 @@ def join(
 # ── What cannot be joined ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_apart(name: str, states: Sequence[CorpusState]) -> None:
+def _check_apart(name: str, states: Sequence[LivingState]) -> None:
     if len(states) < 2:
         raise RealmError("A join is of two or more indexes.")
     names = [state.name for state in states]
@@ -122,7 +122,7 @@ def _check_name(name: str) -> None:
         )
 
 
-def _check_alike(states: Sequence[CorpusState]) -> None:
+def _check_alike(states: Sequence[LivingState]) -> None:
     first = states[0]
     for state in states[1:]:
         if state.block_hash != first.block_hash:

@@ -22,7 +22,7 @@ from realm_core.files import disk_errors, read_json, sha256_of_file, write_json
 from realm_core.living.documents import Changes
 from realm_core.living.editing import Embed, edit_locked
 from realm_core.living.layer import Layer
-from realm_core.living.state import BASE, CorpusState
+from realm_core.living.state import BASE, LivingState
 from realm_core.living.store import FOLDING, Store
 from realm_core.living.writing import copy_of_segment, segment_id
 from realm_core.object_store import remove_published
@@ -71,14 +71,14 @@ class NotHeld(RealmError):
 
 def purge(
     store: Store,
-    state: CorpusState,
+    state: LivingState,
     ids: Collection[str],
     embed: Embed,
     *,
-    others: Sequence[tuple[Store, CorpusState]] = (),
+    others: Sequence[tuple[Store, LivingState]] = (),
     check: Callable[[], object] | None = None,
-    commit: Callable[[CorpusState, Receipt, Sequence[CorpusState]], object] | None = None,
-) -> tuple[CorpusState, Receipt]:
+    commit: Callable[[LivingState, Receipt, Sequence[LivingState]], object] | None = None,
+) -> tuple[LivingState, Receipt]:
     """Forget documents, those that were removed or changed earlier included; `state` is the current one.
 
     The receipt names the bases that hold them as remaining, snapshot and generation: a fold replaces these.
@@ -124,7 +124,7 @@ def purge(
         return after, receipt
 
 
-def finish_purge(store: Store, current: Callable[[], Sequence[CorpusState]]) -> Receipt | None:
+def finish_purge(store: Store, current: Callable[[], Sequence[LivingState]]) -> Receipt | None:
     """Remove what a purge that died had still to remove; its receipt, or None where there is none or it never happened.
 
     current: reads the current states of all bases with edits in the store's folder; called with the locks held. To be
@@ -140,7 +140,7 @@ def _journal(store: Store) -> Path:
     return store.folder / "purging.json"
 
 
-def _finished(store: Store, states: Sequence[CorpusState]) -> Receipt | None:
+def _finished(store: Store, states: Sequence[LivingState]) -> Receipt | None:
     journal = _journal(store)
     if not journal.exists():
         return None
@@ -161,13 +161,13 @@ def _finished(store: Store, states: Sequence[CorpusState]) -> Receipt | None:
 
 def _rewritten(
     store: Store,
-    state: CorpusState,
+    state: LivingState,
     ids: frozenset[str],
     held: _Held,
     embed: Embed,
     purges: int,
     successors: dict[Path, Path],
-) -> CorpusState:
+) -> LivingState:
     """The state without the documents; itself where it has none of them. `successors` gets each replacement."""
     living = tuple(sorted(store.view(state).with_ids(ids)))
     if not living and held.segments.keys().isdisjoint(store.segments / name for name in state.segments):
@@ -191,7 +191,7 @@ class _Held:
 
     @classmethod
     def of(
-        cls, store: Store, state: CorpusState, others: Sequence[tuple[Store, CorpusState]], ids: frozenset[str]
+        cls, store: Store, state: LivingState, others: Sequence[tuple[Store, LivingState]], ids: frozenset[str]
     ) -> _Held:
         opened: dict[Path, Layer] = {}
         bases: dict[Path, None] = {}
@@ -210,7 +210,7 @@ class _Held:
         return cls(segments, tuple(bases), sum(len(layer.rows_of(row)) for layer, row in rows))
 
 
-def _without_segments(store: Store, state: CorpusState, held: _Held) -> tuple[CorpusState, dict[Path, Path]]:
+def _without_segments(store: Store, state: LivingState, held: _Held) -> tuple[LivingState, dict[Path, Path]]:
     """The state with copies in the place of its segments that hold the documents, and the replacement of each."""
     names: dict[str, str] = {}
     for layer in held.segments.values():

@@ -30,7 +30,7 @@ class Base:
 
 
 @dataclass(frozen=True)
-class CorpusState:
+class LivingState:
     """name: of the corpus. block_hash: of the block embedder of all vectors.
 
     segments: their ids, the earliest first. tombstones: rows of removed documents by layer; the key of the base is
@@ -60,7 +60,7 @@ class CorpusState:
         """Whether it differs from its base."""
         return bool(self.segments or self.tombstones)
 
-    def changed(self, dead: Mapping[str, Sequence[int]], documents_of: Mapping[str, int], *added: str) -> CorpusState:
+    def changed(self, dead: Mapping[str, Sequence[int]], documents_of: Mapping[str, int], *added: str) -> LivingState:
         """The state with more tombstones, and with segments appended.
 
         documents_of: the number of documents by layer; a segment without a living one is dropped.
@@ -90,7 +90,7 @@ class CorpusState:
         }
 
     @classmethod
-    def from_json(cls, data: Any) -> CorpusState:
+    def from_json(cls, data: Any) -> LivingState:
         """The inverse of `to_json`; `RealmError`, as a continuation of a place, for anything else."""
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise RealmError(f"is not a corpus state of format {FORMAT}.")
@@ -115,7 +115,7 @@ class CorpusState:
         write_json(path, self.to_json(), sealed=True)
 
     @classmethod
-    def load(cls, path: Path) -> CorpusState:
+    def load(cls, path: Path) -> LivingState:
         """The state in a file; `RealmError` if it is missing, damaged or something else."""
         data = read_json(path)
         try:

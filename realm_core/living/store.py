@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, read_json, remove_folder, write_json
 from realm_core.living.layer import Layer
-from realm_core.living.state import BASE, CorpusState
+from realm_core.living.state import BASE, LivingState
 from realm_core.living.view import CorpusView
 from realm_core.runs.locks import exclusive
 
@@ -47,16 +47,16 @@ class Store:
         with exclusive(self.folder / f".{what}.lock", refusal):
             yield
 
-    def snapshot_folder(self, state: CorpusState) -> Path:
+    def snapshot_folder(self, state: LivingState) -> Path:
         """The folder of the base's snapshot."""
         assert state.base is not None
         return self.corpora / state.name / state.base.snapshot
 
-    def view(self, state: CorpusState) -> CorpusView:
+    def view(self, state: LivingState) -> CorpusView:
         """Open a state; open layers are shared. `RealmError` names what is missing or damaged."""
         return CorpusView(state, [self._layer(state, name) for name in state.layers])
 
-    def _layer(self, state: CorpusState, name: str) -> Layer:
+    def _layer(self, state: LivingState, name: str) -> Layer:
         if name == BASE:
             assert state.base is not None
             key: tuple[str, ...] = (state.name, state.base.snapshot, state.base.generation)
@@ -74,16 +74,16 @@ class Store:
             self._layers[key] = layer
         return layer
 
-    def current(self) -> CorpusState | None:
+    def current(self) -> LivingState | None:
         """The state of the latest `commit`."""
         if not self._current.exists():
             return None
         data = read_json(self._current)
         if not isinstance(data, dict) or not isinstance(data.get("state"), str):
             raise RealmError(f"{self._current} does not name a corpus state.")
-        return CorpusState.load(self.states / f"{data['state']}.json")
+        return LivingState.load(self.states / f"{data['state']}.json")
 
-    def commit(self, state: CorpusState) -> None:
+    def commit(self, state: LivingState) -> None:
         """Make a state the current one, atomically."""
         state.save(self.states / f"{state.id}.json")
         write_json(self._current, {"state": state.id})

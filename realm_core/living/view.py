@@ -19,7 +19,7 @@ from realm_core.corpus.records import Article, Block
 from realm_core.living.collections import CollectionFacts, joined
 from realm_core.living.documents import Filter, LivingDocument
 from realm_core.living.layer import Layer
-from realm_core.living.state import BASE, CorpusState
+from realm_core.living.state import BASE, LivingState
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ListedDocument:
 class CorpusView:
     """An opened corpus state; `len()` is the number of rows, including dead ones."""
 
-    def __init__(self, state: CorpusState, layers: Sequence[Layer]) -> None:
+    def __init__(self, state: LivingState, layers: Sequence[Layer]) -> None:
         self.state = state
         self.layers = tuple(layers)
         self.snapshot_id = state.id

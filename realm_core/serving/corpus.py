@@ -19,7 +19,7 @@ from realm_core.index.search import Search, search_without
 from realm_core.living.index import LivingIndex, check_fits
 from realm_core.living.scope import Scope, ScopedSearch
 from realm_core.living.search import WholeBase, open_base
-from realm_core.living.state import BASE, CorpusState
+from realm_core.living.state import BASE, LivingState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
 from realm_core.model.checkpoint import Model
@@ -33,7 +33,7 @@ class LivingCorpus:
     """A state of a living corpus and the store of its segments, for an engine to open."""
 
     store: Store
-    state: CorpusState
+    state: LivingState
 
 
 @dataclass(frozen=True)

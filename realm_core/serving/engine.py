@@ -30,7 +30,7 @@ from realm_core.index.embedding import embed
 from realm_core.index.lexical import candidates
 from realm_core.living.collections import CollectionFacts
 from realm_core.living.scope import Scope
-from realm_core.living.state import CorpusState
+from realm_core.living.state import LivingState
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.config import Normalisation
 from realm_core.model.device import fast_dtype, pick_device
@@ -152,7 +152,7 @@ class Engine:
         """What is searched now: NAME@SNAPSHOT, and +STATE where documents were edited."""
         return self._corpus.id
 
-    def take_up(self, state: CorpusState) -> None:
+    def take_up(self, state: LivingState) -> None:
         """Answer from another state of the living corpus, from the next batch of questions on.
 
         What the two have in common stays in memory, so this takes milliseconds. `RealmError` if its files are damaged.

@@ -20,8 +20,7 @@ from django.db import transaction
 
 from realm_core.errors import RealmError
 from realm_core.files import read_json
-from realm_core.living.state import BASE
-from realm_core.living.state import CorpusState as State
+from realm_core.living.state import BASE, LivingState
 from webapp.artefacts.registering import record_corpus, record_index
 from webapp.documents.service import EditConflict, state_row
 from webapp.documents.viewing import active
@@ -84,7 +83,7 @@ def edits(index: IndexGeneration) -> Edits:
     row = index.states.filter(is_current=True).first()
     if row is None:
         return Edits()
-    state, segments = State.from_json(row.state), folders_of(index)[0] / "segments"
+    state, segments = LivingState.from_json(row.state), folders_of(index)[0] / "segments"
     return Edits(
         segments=len(state.segments),
         documents=sum(int(read_json(segments / name / "manifest.json")["articles"]) for name in state.segments),
@@ -154,7 +153,7 @@ def take_over(index: IndexGeneration, result: Mapping[str, Any], *, job: Job) ->
             raise EditConflict
         corpus = record_corpus(Path(result["snapshot"]), job=job)
         into = record_index(Path(result["generation"]), model=index.model, job=job)
-        state_row(into, State.from_json(result["state"]), job.created_by)
+        state_row(into, LivingState.from_json(result["state"]), job.created_by)
         for record in (Document, Purge):
             record._default_manager.filter(index=index).update(index=into)
         IndexGeneration.every.filter(pk=index.pk).update(folded_into=into)

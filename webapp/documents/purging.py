@@ -49,7 +49,7 @@ from webapp.storage.places import portable
 
 if TYPE_CHECKING:
     from realm_core.living.purging import Receipt
-    from realm_core.living.state import CorpusState as State
+    from realm_core.living.state import LivingState
     from realm_core.living.view import CorpusView
 
 log = logging.getLogger(__name__)
@@ -109,9 +109,9 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
                 raise Overtaken
 
         def commit(
-            after: State,
+            after: LivingState,
             receipt: Receipt | None,
-            after_others: Sequence[State],
+            after_others: Sequence[LivingState],
             standings: list[_Standing] = standings,
             blocks: dict[str, set[str]] = blocks,
             made: list[Purge] = made,
@@ -277,7 +277,7 @@ def _commit(
 
 
 def advanced(
-    index: IndexGeneration, row: CorpusState | None, before: State, after: State, by: User | None
+    index: IndexGeneration, row: CorpusState | None, before: LivingState, after: LivingState, by: User | None
 ) -> tuple[CorpusState, CorpusState]:
     """Make a state above an index the current one; the rows of the one before and of this one. Overtaken."""
     if row is None:  # what the first edit changed

@@ -41,7 +41,7 @@ from webapp.serving.living import store_of
 
 if TYPE_CHECKING:
     from realm_core.living.documents import LivingDocument
-    from realm_core.living.state import CorpusState as State
+    from realm_core.living.state import LivingState
     from realm_core.living.view import CorpusView
 
 _ATTEMPTS: Final = 5
@@ -332,7 +332,7 @@ _ACTIONS: Final = {
 }
 
 
-def state_row(index: IndexGeneration, state: State, by: User | None) -> CorpusState:
+def state_row(index: IndexGeneration, state: LivingState, by: User | None) -> CorpusState:
     """Write the row of a new current state."""
     return CorpusState.objects.create(
         index=index, state_id=state.id, state=state.to_json(), has_edits=state.has_edits, created_by=by

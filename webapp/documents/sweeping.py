@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from realm_core.files import read_json
-from realm_core.living.state import CorpusState as State
+from realm_core.living.state import LivingState
 from webapp.models import AskedAnswer, AuditEntry, CorpusState, IndexGeneration, Job, JobKind, JobState
 from webapp.models.job import ACTIVE
 from webapp.serving.living import folders_of, store_of
@@ -55,7 +55,7 @@ def sweep(*, by: User | str | None, now: datetime | None = None) -> list[str]:
 def earlier(index: IndexGeneration) -> int:
     """How many segments lie in the folder of an index's edits that its current state does not name."""
     folder, state = folders_of(index)[0] / "segments", index.current_state
-    named = set() if state is None else {*State.from_json(state.state).segments}
+    named = set() if state is None else {*LivingState.from_json(state.state).segments}
     return sum(1 for one in folder.glob("[!.]*") if one.name not in named)
 
 
@@ -68,7 +68,7 @@ def _indexes_by_folder() -> dict[Path, list[IndexGeneration]]:
 
 def _needed(indexes: Sequence[IndexGeneration], before: datetime) -> set[str]:
     """The names of the segments that one of the indexes needs. before: states that were current since count."""
-    states = [State.from_json(row.state) for index in indexes for row in _rows(index, before)]
+    states = [LivingState.from_json(row.state) for index in indexes for row in _rows(index, before)]
     return {segment for state in [*states, *_folding(indexes)] for segment in state.segments}
 
 
@@ -89,19 +89,19 @@ def _answered(index: IndexGeneration) -> set[str]:
     return {state_id for one in told if one for _, edited, state_id in [one.rpartition("+")] if edited}
 
 
-def _folding(indexes: Sequence[IndexGeneration]) -> Iterator[State]:
+def _folding(indexes: Sequence[IndexGeneration]) -> Iterator[LivingState]:
     """The states that unfinished joins and folds work on, or that folds have made. RealmError for damaged files."""
     pks = [index.pk for index in indexes]
     unfinished = Job.objects.filter(state__in=(*ACTIVE, JobState.INTERRUPTED)).defer("log")
     for job in unfinished.filter(kind=JobKind.JOIN):
         if not set(pks).isdisjoint(job.parameters["index"]):
-            yield from (State.load(file) for file in sorted(job.run_dir.glob("state-*.json")))
+            yield from (LivingState.load(file) for file in sorted(job.run_dir.glob("state-*.json")))
     for job in unfinished.filter(kind=JobKind.FOLD, parameters__index__in=pks):
         for file in (job.run_dir / "state.json", job.run_dir / "now.json"):
             if file.exists():
-                yield State.load(file)
+                yield LivingState.load(file)
         if (result := job.run_dir / "result.json").exists():
             told = read_json(result)
             if not isinstance(told, dict) or "state" not in told:
                 raise RealmError(f"{result} names no corpus state.")
-            yield State.from_json(told["state"])
+            yield LivingState.from_json(told["state"])

@@ -71,7 +71,7 @@ class Migration(migrations.Migration):
                     "state_id",
                     models.CharField(db_index=True, help_text="Hash of base, segments and tombstones.", max_length=16),
                 ),
-                ("state", models.JSONField(help_text="As realm_core.living.state.CorpusState writes it.")),
+                ("state", models.JSONField(help_text="As realm_core.living.state.LivingState writes it.")),
                 ("has_edits", models.BooleanField(help_text="Whether it differs from the base.")),
                 ("is_current", models.BooleanField(default=True)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),

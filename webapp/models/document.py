@@ -22,7 +22,7 @@ class CorpusState(models.Model):
 
     index = models.ForeignKey("webapp.IndexGeneration", on_delete=models.PROTECT, related_name="states")
     state_id = models.CharField(max_length=16, db_index=True, help_text="Hash of base, segments and tombstones.")
-    state = models.JSONField(help_text="As realm_core.living.state.CorpusState writes it.")
+    state = models.JSONField(help_text="As realm_core.living.state.LivingState writes it.")
     has_edits = models.BooleanField(help_text="Whether it differs from the base.")
     is_current = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -239,7 +239,7 @@ def _segments() -> set[str]:
 
     Stored answers were read from earlier states; the sweep removes what none of them needs.
     """
-    from realm_core.living.state import CorpusState as State
+    from realm_core.living.state import LivingState
 
     needed: set[Path] = set()
     earlier: set[Path] = set()
@@ -247,7 +247,7 @@ def _segments() -> set[str]:
         is_answering = row.is_current and row.index.removed_at is None and row.index.corpus.removed_at is None
         folder = folders_of(row.index)[0] / "segments"
         places = needed if is_answering else earlier
-        places |= {folder / name for name in State.from_json(row.state).segments}
+        places |= {folder / name for name in LivingState.from_json(row.state).segments}
     return {portable(place) for place in needed | {place for place in earlier if place.is_dir()}}
 
 

@@ -13,7 +13,7 @@ from webapp.models import CorpusState, IndexGeneration
 from webapp.storage.places import living_dir, resolve
 
 if TYPE_CHECKING:
-    from realm_core.living.state import CorpusState as State
+    from realm_core.living.state import LivingState
     from realm_core.living.store import Store
     from realm_core.living.view import CorpusView
 
@@ -43,12 +43,12 @@ def indexes_beside(index: IndexGeneration) -> list[IndexGeneration]:
     return [one for one in others if folders_of(one)[0] == folder]
 
 
-def current_states(index: IndexGeneration) -> list[State]:
+def current_states(index: IndexGeneration) -> list[LivingState]:
     """The current states above an index and all beside it, read now. RealmError if a row describes none."""
-    from realm_core.living.state import CorpusState as State
+    from realm_core.living.state import LivingState
 
     rows = CorpusState.objects.filter(index__in=[index, *indexes_beside(index)], is_current=True)
-    return [State.from_json(row.state) for row in rows]
+    return [LivingState.from_json(row.state) for row in rows]
 
 
 def _store(folder: Path, corpora: Path, indexes: Path) -> Store:
@@ -60,18 +60,17 @@ def _store(folder: Path, corpora: Path, indexes: Path) -> Store:
 _shared_store = lru_cache(maxsize=8)(_store)
 
 
-def state_of(index: IndexGeneration, row: CorpusState | None) -> State:
+def state_of(index: IndexGeneration, row: CorpusState | None) -> LivingState:
     """The state in a row; None: the unchanged base. Reads no file. RealmError if the row describes none."""
-    from realm_core.living.state import Base
-    from realm_core.living.state import CorpusState as State
+    from realm_core.living.state import Base, LivingState
 
     if row is not None:
-        return State.from_json(row.state)
+        return LivingState.from_json(row.state)
     corpus = resolve(index.corpus.path)
-    return State(corpus.parent.name, index.model.block_hash, Base(corpus.name, resolve(index.path).name))
+    return LivingState(corpus.parent.name, index.model.block_hash, Base(corpus.name, resolve(index.path).name))
 
 
-def view_of(index: IndexGeneration, state: State) -> CorpusView:
+def view_of(index: IndexGeneration, state: LivingState) -> CorpusView:
     """The texts of a state. RealmError names the missing or damaged file."""
     view = _views.get(index.pk)
     if view is None or view.state != state:

@@ -24,7 +24,7 @@ from realm_core.index.search import ExactSearch
 from realm_core.living.documents import Changes, LivingDocument
 from realm_core.living.editing import Embed, edit
 from realm_core.living.index import LivingIndex
-from realm_core.living.state import Base, CorpusState
+from realm_core.living.state import Base, LivingState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
 from realm_core.runs.activity import Activity
@@ -92,7 +92,7 @@ def built_anew(documents: Sequence[LivingDocument], folder: Path, name: str = NA
 
 def base_of(
     store: Store, documents: Sequence[LivingDocument], *, search: SearchKind = "auto", name: str = NAME
-) -> CorpusState:
+) -> LivingState:
     """The state of a base that was ingested from the documents. name: of the corpus."""
     snapshot, _ = built_anew(documents, store.corpora, name)
     folder = generation_of(store, snapshot, search=search)
@@ -126,12 +126,12 @@ def generation_of(store: Store, snapshot: Snapshot, *, search: SearchKind = "aut
     return folder
 
 
-def first_state(store: Store, name: str, base: Base) -> CorpusState:
+def first_state(store: Store, name: str, base: Base) -> LivingState:
     """The state of an unchanged base; name: of the corpus, in whose folder the snapshot is."""
-    return CorpusState(name, read_manifest(store.indexes / base.generation)["block_hash"], base)
+    return LivingState(name, read_manifest(store.indexes / base.generation)["block_hash"], base)
 
 
-def edit_current(store: Store, changes: Changes, embed: Embed) -> CorpusState:
+def edit_current(store: Store, changes: Changes, embed: Embed) -> LivingState:
     """The store's current state, edited; the new one is the current one then."""
     state = store.current()
     assert state is not None

@@ -14,7 +14,7 @@ from realm_core.living.documents import Changes
 from realm_core.living.folding import fold
 from realm_core.living.index import LivingIndex
 from realm_core.living.purging import finish_purge, purge
-from realm_core.living.state import CorpusState
+from realm_core.living.state import LivingState
 from realm_core.living.store import Store
 from tests import forked
 from tests.core.living import crashing
@@ -43,7 +43,7 @@ def asked(store: Store) -> Answers:
     return answers(LivingIndex.open(store, state), queries(), 50)
 
 
-def current_of(store: Store) -> Callable[[], list[CorpusState]]:
+def current_of(store: Store) -> Callable[[], list[LivingState]]:
     return lambda: [state for state in [store.current()] if state is not None]
 
 

@@ -12,7 +12,7 @@ from realm_core.living.documents import Changes
 from realm_core.living.editing import edit
 from realm_core.living.index import LivingIndex
 from realm_core.living.purging import finish_purge
-from realm_core.living.state import CorpusState
+from realm_core.living.state import LivingState
 from realm_core.living.store import Store
 from tests.core.living.building import BLOCK_HASH, NAME, CountingEmbedder, base_of, document, edit_current, store_in
 
@@ -90,9 +90,9 @@ def test_a_state_that_is_damaged_is_named(store: Store) -> None:
     ],
 )
 def test_what_is_no_state_is_refused(tmp_path: Path, change: dict[str, object], reason: str) -> None:
-    (tmp_path / "state.json").write_text(json.dumps({**CorpusState(NAME, BLOCK_HASH).to_json(), **change}))
+    (tmp_path / "state.json").write_text(json.dumps({**LivingState(NAME, BLOCK_HASH).to_json(), **change}))
     with pytest.raises(RealmError, match=reason):
-        CorpusState.load(tmp_path / "state.json")
+        LivingState.load(tmp_path / "state.json")
 
 
 def test_an_index_of_another_corpus_is_refused(store: Store, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_an_index_of_another_corpus_is_refused(store: Store, tmp_path: Path) -> 
     (other.indexes / wrong.base.generation).rename(store.indexes / "moved")
     told = {**state.to_json(), "base": {"snapshot": state.base.snapshot, "generation": "moved"}}
     with pytest.raises(RealmError, match="is not of the corpus"):
-        store.view(CorpusState.from_json(told))
+        store.view(LivingState.from_json(told))
 
 
 def test_a_damaged_receipt_is_named(store: Store) -> None:

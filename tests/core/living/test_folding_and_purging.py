@@ -22,7 +22,7 @@ from realm_core.living.editing import edit
 from realm_core.living.folding import fold, rebase
 from realm_core.living.index import LivingIndex
 from realm_core.living.purging import Receipt, finish_purge, purge
-from realm_core.living.state import Base, CorpusState
+from realm_core.living.state import Base, LivingState
 from realm_core.living.store import Store
 from realm_core.object_store import put_folder
 from realm_core.runs.activity import Activity
@@ -53,7 +53,7 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def state(store: Store) -> CorpusState:
+def state(store: Store) -> LivingState:
     store.commit(base_of(store, FIRST))
     return edit_current(store, Changes((document("d", "Two", 2, 4, tags=("x",)),), removed=("a",)), CountingEmbedder())
 
@@ -67,7 +67,7 @@ def holding(root: Path, *wanted: bytes) -> list[str]:
     ]
 
 
-def test_a_fold_is_opened_and_verified_by_what_opens_all_others(store: Store, state: CorpusState) -> None:
+def test_a_fold_is_opened_and_verified_by_what_opens_all_others(store: Store, state: LivingState) -> None:
     folded = fold(store, state, quiet())
     snapshot, generation = Snapshot.open(folded.snapshot), Generation.open(folded.generation)
     snapshot.verify()
@@ -76,13 +76,13 @@ def test_a_fold_is_opened_and_verified_by_what_opens_all_others(store: Store, st
     found = [[snapshot.block(row).block_id for row in own] for own in rows.tolist()]
     assert list(zip(found, scores.tolist(), strict=True)) == answers(LivingIndex.open(store, state), queries(), 9)
     rebased = rebase(store, state, folded, state, CountingEmbedder())
-    assert rebased == CorpusState(NAME, BLOCK_HASH, folded.base)
+    assert rebased == LivingState(NAME, BLOCK_HASH, folded.base)
     assert documents_of(store.view(rebased)) == documents_of(store.view(state))
     assert fold(store, state, quiet()) == folded and fold(store, rebased, quiet()) == folded
 
 
 def test_folding_it_again_puts_it_into_the_store(
-    store: Store, state: CorpusState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, state: LivingState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folded = fold(store, state, quiet())
     monkeypatch.setenv("REALM_STORE", f"file://{tmp_path / 'store'}")
@@ -132,10 +132,10 @@ def test_a_fold_keeps_the_rights_of_every_document(store: Store) -> None:
 
 def test_a_fold_of_nothing_is_refused(store: Store) -> None:
     with pytest.raises(RealmError, match="holds no document"):
-        fold(store, CorpusState(NAME, BLOCK_HASH), quiet())
+        fold(store, LivingState(NAME, BLOCK_HASH), quiet())
 
 
-def test_a_state_that_does_not_follow_is_not_rebased(store: Store, state: CorpusState) -> None:
+def test_a_state_that_does_not_follow_is_not_rebased(store: Store, state: LivingState) -> None:
     folded = fold(store, state, quiet())
     first = base_of(store, FIRST)
     for other in (first, replace(state, base=None, segments=(), tombstones={})):
@@ -143,7 +143,7 @@ def test_a_state_that_does_not_follow_is_not_rebased(store: Store, state: Corpus
             rebase(store, state, folded, other, CountingEmbedder())
 
 
-def test_a_segment_that_comes_back_during_a_fold_counts(store: Store, state: CorpusState) -> None:
+def test_a_segment_that_comes_back_during_a_fold_counts(store: Store, state: LivingState) -> None:
     folded, embed = fold(store, state, quiet()), CountingEmbedder()
     away = edit(store, state, Changes(removed=("d",)), embed)
     known = {one.id: one for one in documents_of(store.view(state))}
@@ -153,7 +153,7 @@ def test_a_segment_that_comes_back_during_a_fold_counts(store: Store, state: Cor
     assert {one.id: one for one in documents_of(store.view(rebased))} == known and embed.seen == []
 
 
-def test_a_purged_document_is_in_no_file(store: Store, state: CorpusState) -> None:
+def test_a_purged_document_is_in_no_file(store: Store, state: LivingState) -> None:
     embed = CountingEmbedder()
     secret = LivingDocument("s", "Secret", SECRET, licence="secret-licence")
     for change in (secret, document("s", "Secret", 5), secret, document("e", "Else", 6)):
@@ -176,7 +176,7 @@ def test_a_purged_document_is_in_no_file(store: Store, state: CorpusState) -> No
         purge(store, after, ["s"], embed)
 
 
-def test_a_document_of_the_base_is_gone_once_a_fold_has_replaced_the_base(store: Store, state: CorpusState) -> None:
+def test_a_document_of_the_base_is_gone_once_a_fold_has_replaced_the_base(store: Store, state: LivingState) -> None:
     embed, root = CountingEmbedder(), store.folder.parent
     after, receipt = purge(store, state, ["b"], embed)
     assert len(receipt.remaining) == 2 and "b" not in {one.id for one in documents_of(store.view(after))}
@@ -191,7 +191,7 @@ def test_a_document_of_the_base_is_gone_once_a_fold_has_replaced_the_base(store:
         purge(store, after, ["a", "b"], embed)
 
 
-def test_a_purge_overtakes_a_fold(store: Store, state: CorpusState) -> None:
+def test_a_purge_overtakes_a_fold(store: Store, state: LivingState) -> None:
     embed = CountingEmbedder()
     folded = fold(store, state, quiet())
     after, _ = purge(store, state, ["d"], embed)
@@ -200,21 +200,21 @@ def test_a_purge_overtakes_a_fold(store: Store, state: CorpusState) -> None:
     assert holding(store.folder.parent, paragraph(4).encode()) == []
 
 
-def test_a_purge_that_died_is_finished(store: Store, state: CorpusState) -> None:
+def test_a_purge_that_died_is_finished(store: Store, state: LivingState) -> None:
     """The new state is committed, and nothing is removed yet."""
     embed = CountingEmbedder()
 
     class Died(Exception):
         pass
 
-    def die(_state: CorpusState, _receipt: Receipt, _others: Sequence[CorpusState]) -> None:
+    def die(_state: LivingState, _receipt: Receipt, _others: Sequence[LivingState]) -> None:
         raise Died
 
     with pytest.raises(Died):
         purge(store, state, ["d"], embed, commit=die)
     assert finish_purge(store, lambda: [state]) is None and store.view(state).with_ids(["d"]), "it has not happened"
 
-    def commit_and_die(committed: CorpusState, _receipt: Receipt, _others: Sequence[CorpusState]) -> None:
+    def commit_and_die(committed: LivingState, _receipt: Receipt, _others: Sequence[LivingState]) -> None:
         store.commit(committed)
         raise Died
 
@@ -227,11 +227,11 @@ def test_a_purge_that_died_is_finished(store: Store, state: CorpusState) -> None
     assert holding(store.folder.parent, paragraph(4).encode()) == []
 
 
-def test_an_uncommitted_purge_of_what_was_removed_has_not_happened(store: Store, state: CorpusState) -> None:
+def test_an_uncommitted_purge_of_what_was_removed_has_not_happened(store: Store, state: LivingState) -> None:
     embed = CountingEmbedder()
     state = edit_current(store, Changes(removed=("d",)), embed)
 
-    def refuse(_state: CorpusState, _receipt: Receipt, _others: Sequence[CorpusState]) -> None:
+    def refuse(_state: LivingState, _receipt: Receipt, _others: Sequence[LivingState]) -> None:
         raise RealmError("the database is away")
 
     with pytest.raises(RealmError, match="the database is away"):
@@ -241,7 +241,7 @@ def test_an_uncommitted_purge_of_what_was_removed_has_not_happened(store: Store,
     assert receipt.removed and holding(store.folder.parent, paragraph(4).encode()) == []
 
 
-def test_states_of_other_bases_keep_their_other_documents(store: Store, state: CorpusState) -> None:
+def test_states_of_other_bases_keep_their_other_documents(store: Store, state: LivingState) -> None:
     """Both name the segment in which a document that is purged was added together with another one."""
     embed = CountingEmbedder()
     both = Changes((document("s", "S", 5), document("t", "T", 6)))
@@ -249,9 +249,9 @@ def test_states_of_other_bases_keep_their_other_documents(store: Store, state: C
     there = edit(store, base_of(store, [document("z", "Z", 8)]), both, embed)
     kept = edit(store, base_of(store, [document("y", "Y", 9)]), Changes((document("x", "X", 7),)), embed)
     assert set(here.segments) & set(there.segments)
-    made: list[CorpusState] = []
+    made: list[LivingState] = []
 
-    def commit(after: CorpusState, _receipt: Receipt, others: Sequence[CorpusState]) -> None:
+    def commit(after: LivingState, _receipt: Receipt, others: Sequence[LivingState]) -> None:
         made.extend((after, *others))
 
     purge(store, here, ["s"], embed, others=[(store, there), (store, kept)], commit=commit)
@@ -261,7 +261,7 @@ def test_states_of_other_bases_keep_their_other_documents(store: Store, state: C
     assert made[0].purges == made[1].purges == 1 and made[2] == kept
 
 
-def test_the_bases_of_all_states_are_named(store: Store, state: CorpusState) -> None:
+def test_the_bases_of_all_states_are_named(store: Store, state: LivingState) -> None:
     embed = CountingEmbedder()
     other = edit(store, base_of(store, FIRST), Changes((document("x", "X", 7),)), embed)
     assert state.base == other.base
@@ -269,7 +269,7 @@ def test_the_bases_of_all_states_are_named(store: Store, state: CorpusState) -> 
     assert len(receipt.remaining) == 2 and receipt.removed == ()
 
 
-def test_a_fold_is_stopped_and_starts_over(store: Store, state: CorpusState) -> None:
+def test_a_fold_is_stopped_and_starts_over(store: Store, state: LivingState) -> None:
     class Stops(Activity):
         def check(self) -> None:
             raise RealmError("stop")

@@ -22,7 +22,7 @@ from realm_core.living.editing import edit, embedding_of
 from realm_core.living.folding import fold
 from realm_core.living.index import LivingIndex, check_fits
 from realm_core.living.search import ApproximateBase, ExactBase
-from realm_core.living.state import Base, CorpusState
+from realm_core.living.state import Base, LivingState
 from realm_core.living.store import Store
 from realm_core.model.checkpoint import load_model
 from realm_core.runs.activity import Activity
@@ -64,7 +64,7 @@ def test_a_fold_of_an_approximate_base_is_approximate(tmp_path: Path) -> None:
     folded = fold(store, state, Activity(quiet=True))
     choice = search_of(read_manifest(folded.generation))
     assert choice.kind == "ivf" and choice.wanted == "ivf" and verify(folded.generation)
-    after = LivingIndex.open(store, CorpusState(state.name, state.block_hash, folded.base))
+    after = LivingIndex.open(store, LivingState(state.name, state.block_hash, folded.base))
     exact = LivingIndex.open(store, state, search="exact")
     assert [scores for _, scores in answers(after, queries(), 9)] == [
         scores for _, scores in answers(exact, queries(), 9)
@@ -86,13 +86,13 @@ def test_states_share_what_they_have_in_common(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.fixture
-def living(deployment: Deployment, tmp_path: Path) -> tuple[Store, CorpusState]:
+def living(deployment: Deployment, tmp_path: Path) -> tuple[Store, LivingState]:
     """The tiny deployment's corpus and index as the base of a living corpus."""
     store = Store(tmp_path / "living", corpora=deployment.corpus.parents[1], indexes=deployment.index.parent)
     return store, first_state(store, "tiny", Base(deployment.corpus.name, deployment.index.name))
 
 
-def test_it_stands_for_retriever_and_snapshot(deployment: Deployment, living: tuple[Store, CorpusState]) -> None:
+def test_it_stands_for_retriever_and_snapshot(deployment: Deployment, living: tuple[Store, LivingState]) -> None:
     store, state = living
     model = load_model(deployment.model)
     questions = ["When was the Suez Canal opened?", "Which moons has Mars?"]
@@ -114,7 +114,7 @@ def test_it_stands_for_retriever_and_snapshot(deployment: Deployment, living: tu
     assert len(own) == len(scores) == 3 and not {0, 1} & set(own)
 
 
-def test_a_model_of_another_embedder_is_refused(deployment: Deployment, living: tuple[Store, CorpusState]) -> None:
+def test_a_model_of_another_embedder_is_refused(deployment: Deployment, living: tuple[Store, LivingState]) -> None:
     _, state = living
     model = load_model(deployment.model)
     check_fits(model, state)

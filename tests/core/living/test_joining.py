@@ -28,7 +28,7 @@ from realm_core.living.index import LivingIndex
 from realm_core.living.joining import Corpus, join, without_purged
 from realm_core.living.layer import StoredVectors
 from realm_core.living.publishing import PublishedBase
-from realm_core.living.state import CorpusState
+from realm_core.living.state import LivingState
 from realm_core.runs.activity import Activity
 from tests.core.living.building import (
     BLOCK_HASH,
@@ -57,7 +57,7 @@ def corpus_in(root: Path, name: str, documents: list[LivingDocument]) -> Corpus:
 def joined_in(root: Path, *corpora: Corpus, name: str = "both") -> tuple[LivingIndex, PublishedBase]:
     store = store_in(root, f"living/{name}")
     base = join(store, name, corpora, quiet())
-    return LivingIndex.open(store, CorpusState(name, BLOCK_HASH, base.base)), base
+    return LivingIndex.open(store, LivingState(name, BLOCK_HASH, base.base)), base
 
 
 def collections(index: LivingIndex) -> dict[str, str]:
@@ -209,7 +209,7 @@ def test_what_was_purged_is_left_out(tmp_path: Path) -> None:
 
 def test_a_joined_corpus_is_joined_with_another(tmp_path: Path) -> None:
     _, base = joined_in(tmp_path, corpus_in(tmp_path, "one", ONE), corpus_in(tmp_path, "other", OTHER))
-    both = store_in(tmp_path, "living/both"), CorpusState("both", BLOCK_HASH, base.base)
+    both = store_in(tmp_path, "living/both"), LivingState("both", BLOCK_HASH, base.base)
     index, _ = joined_in(tmp_path, both, corpus_in(tmp_path, "third", [document("a", "Three", 9)]), name="all")
     assert collections(index) == {"a": "one", "b": "one", "other:a": "other", "c": "other", "third:a": "third"}
 

@@ -16,7 +16,7 @@ from realm_core.living.editing import edit, effect
 from realm_core.living.folding import fold, rebase
 from realm_core.living.index import LivingIndex
 from realm_core.living.purging import purge
-from realm_core.living.state import CorpusState
+from realm_core.living.state import LivingState
 from realm_core.living.store import Store
 from tests.core.living.building import (
     BLOCK_HASH,
@@ -100,7 +100,7 @@ def _likeness(one: LivingDocument) -> tuple[str, str, str]:
     return one.title, one.text, one.collection
 
 
-def live_ids(store: Store, state: CorpusState) -> set[str]:
+def live_ids(store: Store, state: LivingState) -> set[str]:
     """Ids of the blocks that are searched."""
     view = store.view(state)
     return {view.block(int(row)).block_id for row in view.live_rows.nonzero()[0]}
@@ -117,7 +117,7 @@ class World:
             self.state = base_of(self.store, first)
             self.known = {one.id: of_base(one) for one in first}
         else:
-            self.state = CorpusState(NAME, BLOCK_HASH)
+            self.state = LivingState(NAME, BLOCK_HASH)
 
     def edit(self, changes: Changes) -> None:
         after = expected(self.known, changes)

@@ -19,7 +19,7 @@ from realm_core.living.documents import Changes, Filter
 from realm_core.living.editing import edit
 from realm_core.living.folding import fold
 from realm_core.living.index import LivingIndex
-from realm_core.living.state import Base, CorpusState
+from realm_core.living.state import Base, LivingState
 from realm_core.living.store import Store
 from tests.core.living.building import BLOCK_HASH, CountingEmbedder, generation_of, queries, quiet, store_in
 from tests.web.documents.conftest import read_here
@@ -60,8 +60,8 @@ def written(path: Path) -> Path:
 
 def folded(store: Store, documents: Changes) -> LivingIndex:
     """The index of documents that were added to nothing and folded."""
-    state = edit(store, CorpusState(NAME, BLOCK_HASH), documents, CountingEmbedder())
-    return LivingIndex.open(store, CorpusState(NAME, BLOCK_HASH, fold(store, state, quiet()).base))
+    state = edit(store, LivingState(NAME, BLOCK_HASH), documents, CountingEmbedder())
+    return LivingIndex.open(store, LivingState(NAME, BLOCK_HASH, fold(store, state, quiet()).base))
 
 
 def uploaded(path: Path) -> Changes:
@@ -84,7 +84,7 @@ def test_the_same_rows_pass_the_same_filters(tmp_path: Path, suffix: str, monkey
     source = (JsonLinesSource if suffix == "jsonl" else ParquetSource)(path)
     snapshot = Snapshot.open(ingest(source, name=NAME, output=store.corpora, activity=quiet(), processes=1))
     base = Base(snapshot.snapshot_id, generation_of(store, snapshot).name)
-    ingested = LivingIndex.open(store, CorpusState(NAME, BLOCK_HASH, base))
+    ingested = LivingIndex.open(store, LivingState(NAME, BLOCK_HASH, base))
     edited = folded(store_in(tmp_path / "edited"), uploaded(path))
     answers = [found(ingested, wanted) for wanted in FILTERS]
     assert answers == [found(edited, wanted) for wanted in FILTERS]
