@@ -71,7 +71,7 @@ Count = Annotated[int, Field(ge=0), Limit("finite and not negative", low=0)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Counts = dict[str, Annotated[int, Field(ge=0)]]
 Name = Annotated[str, Limit("at most 60 letters, digits, spaces, dots and dashes", pattern=r"(?!\.)[\w .-]{0,60}")]
-Line = Annotated[str, Limit("at most 500 characters", pattern=r"(?s).{0,500}")]
+ShortText = Annotated[str, Limit("at most 500 characters", pattern=r"(?s).{0,500}")]
 FILE = Limit("the name of a file in the data folder's sources/", pattern=r"(?!\.)[\w .-]{0,200}")
 SourceFile = Annotated[str, FILE]
 

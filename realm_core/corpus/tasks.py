@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from realm_core.settings import Line, Name, SettingError, SourceFile, setting
+from realm_core.settings import Name, SettingError, ShortText, SourceFile, setting
 from realm_core.task import Task, runtime
 
 DEFAULT_LANGUAGE = "en"
@@ -32,10 +32,10 @@ class Ingest(Task):
     file: SourceFile = setting(
         "", "the file, sent or put into the data folder's sources/ beforehand; empty for a package", flag="--path"
     )
-    language: Line = setting(DEFAULT_LANGUAGE, "two-letter code (vital has en, fr and es)")
+    language: ShortText = setting(DEFAULT_LANGUAGE, "two-letter code (vital has en, fr and es)")
     corpus_name: Name = setting("", "what the corpus is called; empty: the source's name", flag="--name")
-    licence: Line = setting("", "of the texts, shown beside every passage; empty: the source's own")
-    attribution: Line = setting("", "whom the pages name beside a passage; empty: the source's own")
+    licence: ShortText = setting("", "of the texts, shown beside every passage; empty: the source's own")
+    attribution: ShortText = setting("", "whom the pages name beside a passage; empty: the source's own")
     articles_at_most: int = setting(0, "only so many articles, from the first on; 0: all of them", ge=0)
     output: Path = runtime(help="folder of all corpora")
     processes: int | None = runtime(None, help="processes that clean and pack (default: one a processor)", ge=1)

@@ -20,7 +20,7 @@ from realm_core.index.choice import WantedSearch
 from realm_core.index.search import ExactSearch, merged
 from realm_core.living.documents import Filter
 from realm_core.living.layer import Layer
-from realm_core.living.search import Allowed, BaseSearch, open_base
+from realm_core.living.search import AllowedRows, BaseSearch, open_base
 from realm_core.living.state import BASE, LivingState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
@@ -49,7 +49,7 @@ class LivingIndex:
         self._segment_vectors = segment_vectors
         base_rows = 0 if base is None else len(base[0])
         allowed, self._row_of_V = _stored(rows_N[:base_rows], base)
-        self._allowed = Allowed(torch.from_numpy(allowed), device if base is None else base[1].device)
+        self._allowed = AllowedRows(torch.from_numpy(allowed), device if base is None else base[1].device)
         self._segment_rows_M = torch.from_numpy(np.flatnonzero(rows_N[base_rows:]))
         self._segments: ExactSearch | None = None
         if len(self._segment_rows_M):

@@ -39,7 +39,7 @@ _RESERVE = 4  # how many times more rows are asked for than needed where the exp
 _LOG_EVERY_S = 10.0
 
 
-class Allowed:
+class AllowedRows:
     """The rows of a base that may be found. mask_N: bool, on the CPU."""
 
     def __init__(self, mask_N: Tensor, device: torch.device) -> None:
@@ -69,7 +69,7 @@ class BaseSearch(Protocol):
 
     def __len__(self) -> int: ...
 
-    def search(self, queries_BD: Tensor, k: int, allowed: Allowed) -> tuple[Tensor, Tensor]:
+    def search(self, queries_BD: Tensor, k: int, allowed: AllowedRows) -> tuple[Tensor, Tensor]:
         """Rows and scores [B, min(k, M)] of the best allowed rows, on the CPU; of equal scores the lower row first."""
         ...
 
@@ -97,7 +97,7 @@ class ExactBase:
     def __len__(self) -> int:
         return self._vectors_ND.shape[0]
 
-    def search(self, queries_BD: Tensor, k: int, allowed: Allowed) -> tuple[Tensor, Tensor]:
+    def search(self, queries_BD: Tensor, k: int, allowed: AllowedRows) -> tuple[Tensor, Tensor]:
         """As `BaseSearch` says."""
         k = min(k, allowed.count)
         if k == 0:
@@ -127,7 +127,7 @@ class ApproximateBase:
     def __len__(self) -> int:
         return len(self._search)
 
-    def search(self, queries_BD: Tensor, k: int, allowed: Allowed) -> tuple[Tensor, Tensor]:
+    def search(self, queries_BD: Tensor, k: int, allowed: AllowedRows) -> tuple[Tensor, Tensor]:
         """As `BaseSearch` says, of the rows that are found."""
         if allowed.count == 0:
             return _nothing(queries_BD)
@@ -161,7 +161,7 @@ class MilvusBase:
     def __len__(self) -> int:
         return len(self._stored)
 
-    def search(self, queries_BD: Tensor, k: int, allowed: Allowed) -> tuple[Tensor, Tensor]:
+    def search(self, queries_BD: Tensor, k: int, allowed: AllowedRows) -> tuple[Tensor, Tensor]:
         """As `BaseSearch` says, of the rows that are found. `EngineUnavailable` if the server does not answer."""
         k = min(k, allowed.count)
         if k == 0 or not len(queries_BD):
@@ -175,7 +175,7 @@ class MilvusBase:
         ]
         return torch.cat([rows_1K for rows_1K, _ in found]), torch.cat([scores_1K for _, scores_1K in found])
 
-    def _candidates(self, queries_BD: Tensor, k: int, allowed: Allowed) -> list[Rows]:
+    def _candidates(self, queries_BD: Tensor, k: int, allowed: AllowedRows) -> list[Rows]:
         wanted = max(_CANDIDATES * k, _LEAST_CANDIDATES)
         if allowed.expression is None:
             wanted = math.ceil(_RESERVE * wanted * len(self) / allowed.count)
@@ -186,7 +186,7 @@ class MilvusBase:
             log.error("%s", unavailable)  # the server's address is not for everybody who asks
             raise EngineUnavailable("The vector database does not answer.") from None
 
-    def _nearest(self, query_1D: Tensor, k: int, rows_C: Tensor, allowed: Allowed) -> tuple[Tensor, Tensor]:
+    def _nearest(self, query_1D: Tensor, k: int, rows_C: Tensor, allowed: AllowedRows) -> tuple[Tensor, Tensor]:
         """The best of the candidates that are allowed; of all allowed rows where those are too few."""
         if allowed.mask_N is not None:
             rows_C = rows_C[allowed.mask_N[rows_C]]
@@ -199,7 +199,7 @@ class WholeBase:
     """A base that is searched in all its rows: the protocol `Search` of index/search.py."""
 
     def __init__(self, base: BaseSearch) -> None:
-        self._base, self._allowed = base, Allowed(torch.ones(len(base), dtype=torch.bool), base.device)
+        self._base, self._allowed = base, AllowedRows(torch.ones(len(base), dtype=torch.bool), base.device)
 
     def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Rows and scores [B, min(k, N)] on the CPU, highest first."""

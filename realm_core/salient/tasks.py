@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from realm_core.settings import Count, Limit, Line, Seed, setting
+from realm_core.settings import Count, Limit, Seed, ShortText, setting
 from realm_core.task import CorpusFolder, Task, artefact, runtime
 
 SHARD_BLOCKS = 2000  # about a minute of one processor with spaCy: what is lost when a run is killed
@@ -30,7 +30,7 @@ class Spans(Task):
     tagger: Annotated[str, _TAGGER] = setting(
         "spacy", "spacy: names by spaCy's small model; links: a dump's wiki links; dates: none but dates"
     )
-    labels: Line = setting("", "kinds of names to keep, with commas between; empty: the tagger's own")
+    labels: ShortText = setting("", "kinds of names to keep, with commas between; empty: the tagger's own")
     dates: bool = setting(True, "find dates by their pattern, too")
     blocks: Count = setting(0, "look at so many blocks, drawn at random; 0: all")
     seed: Seed = setting(0, "draws them")

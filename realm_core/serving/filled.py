@@ -23,7 +23,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Mask:
+class MaskWords:
     """The most probable wordpieces for one mask, independent of the other masks."""
 
     without_retrieval: tuple[Word, ...]
@@ -71,7 +71,7 @@ class Filling:
     guesses: tuple[Guess, ...]  # the highest marginal first
     truth: Guess | None  # the correct words, if given
     explains: str
-    masks: tuple[Mask, ...]  # none if the reader filled it
+    masks: tuple[MaskWords, ...]  # none if the reader filled it
     best_block_id: str | None  # the block of the "best block" figures
     evidence: tuple[FillingEvidence, ...]
     model: str

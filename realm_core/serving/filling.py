@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from realm_core.index.corpus_of import corpus_of
 from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
-from realm_core.serving.filled import Filling, Guess, Mask
+from realm_core.serving.filled import Filling, Guess, MaskWords
 from realm_core.serving.tasks import Fill
 from realm_core.text.masked import fill_masks
 
@@ -61,7 +61,7 @@ def _row(guess: Guess, name: str) -> str:
     return f"{name:30}" + "".join(f"{'–' if value is None else f'{value:.3g}':>24}" for value in values)
 
 
-def _columns(mask: Mask) -> Iterator[str]:
+def _columns(mask: MaskWords) -> Iterator[str]:
     for row in range(len(mask.marginal)):
         words = [column[row] if column else None for column in (mask.without_retrieval, mask.best_block, mask.marginal)]
         yield " " * 30 + "".join(

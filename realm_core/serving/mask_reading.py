@@ -22,7 +22,7 @@ from realm_core.model.embedder import Embedder
 from realm_core.model.encoder import Encoder
 from realm_core.model.marginal import log_marginal, log_posterior, log_prior, retrieval_utility
 from realm_core.model.packed import Packed
-from realm_core.serving.filled import Filling, FillingEvidence, Guess, Mask, Word
+from realm_core.serving.filled import Filling, FillingEvidence, Guess, MaskWords, Word
 from realm_core.text.joins import Joined, join_block, join_pair
 from realm_core.text.masked import MASK, MOST_MASKS, between_masks, filled_words
 from realm_core.text.wordpieces import Encoded, Wordpieces
@@ -157,7 +157,7 @@ class MaskReading:
             truth=None if sentence.truth is None else guess(explained_J),
             explains="guess" if sentence.truth is None else "truth",
             masks=tuple(
-                Mask(
+                MaskWords(
                     without_retrieval=self._top(log_token_KJV[0, mask]),
                     best_block=() if best is None else self._top(log_token_KJV[best, mask]),
                     marginal=self._top(marginal_JV[mask]),

@@ -61,7 +61,7 @@ class TitledText(Protocol):
 
 
 # How many blocks are wanted of each reading → those nearest to it, with their scores, the nearest first.
-Nearest = Callable[[Sequence[int]], Sequence[tuple[Sequence[TitledText], Sequence[float]]]]
+FindNearest = Callable[[Sequence[int]], Sequence[tuple[Sequence[TitledText], Sequence[float]]]]
 
 
 class Lexicon:
@@ -169,7 +169,7 @@ class Spelling:
         return word[0][0].isupper() and word.start() > 0 and not question.isupper()
 
 
-def meant(readings: Sequence[QuestionReading], nearest: Nearest) -> int:
+def meant(readings: Sequence[QuestionReading], nearest: FindNearest) -> int:
     """Which reading is meant, by the blocks nearest to each."""
     if len(readings) == 1:
         return 0

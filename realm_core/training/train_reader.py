@@ -48,7 +48,7 @@ from realm_core.training.stage import (
 )
 from realm_core.training.tasks import TrainReader
 
-Group = tuple[ReadingRow, ...]  # learnt together: the blocks of a question, or a single row
+RowGroup = tuple[ReadingRow, ...]  # learnt together: the blocks of a question, or a single row
 
 
 @in_run_folder
@@ -144,7 +144,7 @@ def _teacher(folder: Path, config: ModelConfig, device: torch.device) -> Model:
 
 
 def _train(
-    loop: Loop, step: ReaderStep, learnt: Sequence[Group], held_out: Sequence[Group], config: ReaderConfig
+    loop: Loop, step: ReaderStep, learnt: Sequence[RowGroup], held_out: Sequence[RowGroup], config: ReaderConfig
 ) -> dict[str, float]:
     ahead = Prefetch(
         lambda number: step.batches(batch_of(learnt, config, number), config.at_once, taught=True),
@@ -171,10 +171,10 @@ def _share(flags: Tensor) -> float:
     return float(flags.float().mean())
 
 
-def batch_of(learnt: Sequence[Group], config: ReaderConfig, number: int) -> list[Group]:
+def batch_of(learnt: Sequence[RowGroup], config: ReaderConfig, number: int) -> list[RowGroup]:
     """The rows of a step: passes over all in changing order; some questions are rewritten as casually typed."""
     draw = random.Random(f"{config.seed} rows {number}")
-    groups: list[Group] = []
+    groups: list[RowGroup] = []
     for place in range(number * config.batch, (number + 1) * config.batch):
         epoch, position = divmod(place, len(learnt))
         group = learnt[_order(len(learnt), f"{config.seed} {epoch}")[position]]
@@ -210,7 +210,7 @@ class ReaderStep:
         # Where another device computes, the processors make the next batches.
         self.processes = min(12, max(1, (os.cpu_count() or 1) - 2)) if self._device.type != "cpu" else 0
 
-    def batches(self, groups: Sequence[Group], at_once: int, *, taught: bool = False) -> list[ReadingBatch]:
+    def batches(self, groups: Sequence[RowGroup], at_once: int, *, taught: bool = False) -> list[ReadingBatch]:
         """The groups in parts; taught: also for the teacher, if there is one."""
         teacher = taught and self._teacher is not None
         return batches_of(groups, self._config, self._wordpieces, at_once, taught=teacher)
@@ -247,7 +247,7 @@ class ReaderStep:
 
 
 @torch.no_grad()
-def _measure(step: ReaderStep, held_out: Sequence[Group], at_once: int) -> dict[str, float]:
+def _measure(step: ReaderStep, held_out: Sequence[RowGroup], at_once: int) -> dict[str, float]:
     """Accuracy of the reader, for blocks with an answer and for blocks without."""
     right: dict[str, list[bool]] = {"answered": [], "not_here": []}
     losses: list[float] = []

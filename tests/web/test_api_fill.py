@@ -128,7 +128,7 @@ def test_it_is_posted(client: Client, engine: FakeEngine) -> None:
         (FillingSerializer, filled.Filling),
         (FillingEvidenceSerializer, filled.FillingEvidence),
         (GuessSerializer, filled.Guess),
-        (MaskSerializer, filled.Mask),
+        (MaskSerializer, filled.MaskWords),
         (WordSerializer, filled.Word),
     ],
 )

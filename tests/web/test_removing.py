@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 @pytest.fixture
-def unused(settings: object) -> Iterator[dict[str, removing.Artefact]]:
+def unused(settings: object) -> Iterator[dict[str, removing.Removable]]:
     """One of each that nothing uses, beside a deployment of others."""
     stored.deployment()
     corpus = CorpusSnapshot.objects.create(
@@ -65,7 +65,7 @@ def unused(settings: object) -> Iterator[dict[str, removing.Artefact]]:
         shutil.rmtree(resolve(place), ignore_errors=True)
 
 
-def test_what_nothing_uses_goes_with_its_files_and_stays_named(unused: dict[str, removing.Artefact]) -> None:
+def test_what_nothing_uses_goes_with_its_files_and_stays_named(unused: dict[str, removing.Removable]) -> None:
     sizes = {}
     for name in ("index", "corpus", "model"):
         record = unused[name]
@@ -85,7 +85,7 @@ def test_what_nothing_uses_goes_with_its_files_and_stays_named(unused: dict[str,
     assert list(resolve(".").rglob("*.removed")) == []
 
 
-def test_what_is_used_stays_and_says_by_what(unused: dict[str, removing.Artefact]) -> None:
+def test_what_is_used_stays_and_says_by_what(unused: dict[str, removing.Removable]) -> None:
     index, corpus, model, questions = (unused[name] for name in ("index", "corpus", "model", "questions"))
     assert isinstance(index, IndexGeneration) and isinstance(model, ModelVersion)
     Job.objects.create(kind=JobKind.EVALUATE, state=JobState.INTERRUPTED, parameters={"questions": [questions.pk]})
@@ -107,7 +107,7 @@ def test_what_is_used_stays_and_says_by_what(unused: dict[str, removing.Artefact
     assert AuditEntry.objects.filter(action__endswith=".remove").count() == 0
 
 
-def test_kept_answers_stay_whatever_goes(unused: dict[str, removing.Artefact], client: Client) -> None:
+def test_kept_answers_stay_whatever_goes(unused: dict[str, removing.Removable], client: Client) -> None:
     index = unused["index"]
     assert isinstance(index, IndexGeneration)
     first = Deployment.objects.get()
@@ -124,7 +124,7 @@ def test_kept_answers_stay_whatever_goes(unused: dict[str, removing.Artefact], c
 
 
 def test_nothing_goes_while_a_backup_is_written_or_from_elsewhere(
-    unused: dict[str, removing.Artefact], tmp_path: Path
+    unused: dict[str, removing.Removable], tmp_path: Path
 ) -> None:
     with keep_files(), pytest.raises(RealmError, match="backup"):
         removing.remove(unused["questions"], by=None)
@@ -141,7 +141,7 @@ def test_nothing_goes_while_a_backup_is_written_or_from_elsewhere(
     assert removing.remove(corpus, by=None) == 0 and (tmp_path / "own").exists()
 
 
-def test_what_was_removed_can_be_there_again(unused: dict[str, removing.Artefact], tmp_path: Path) -> None:
+def test_what_was_removed_can_be_there_again(unused: dict[str, removing.Removable], tmp_path: Path) -> None:
     from tests.tiny import tiny_model
 
     folder = tiny_model(tmp_path)
@@ -162,7 +162,7 @@ def test_what_was_removed_can_be_there_again(unused: dict[str, removing.Artefact
     ],
 )
 def test_by_page_and_over_rest(
-    unused: dict[str, removing.Artefact], staff: Person, outsider: Person, name: str, place: str, listed: str
+    unused: dict[str, removing.Removable], staff: Person, outsider: Person, name: str, place: str, listed: str
 ) -> None:
     record = unused[name]
     address = f"/manage/{place}/{record.pk}/remove/"
@@ -189,7 +189,7 @@ def test_by_page_and_over_rest(
         assert staff.client.get(rest).json()["removed_at"] is not None
 
 
-def test_an_old_removal_is_not_made_twice(unused: dict[str, removing.Artefact]) -> None:
+def test_an_old_removal_is_not_made_twice(unused: dict[str, removing.Removable]) -> None:
     model = unused["index"]
     removing.remove(model, by=None)
     before = IndexGeneration.every.get(pk=model.pk).removed_at
@@ -203,14 +203,14 @@ def test_an_old_removal_is_not_made_twice(unused: dict[str, removing.Artefact]) 
 
 
 @pytest.fixture
-def store(unused: dict[str, removing.Artefact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def store(unused: dict[str, removing.Removable], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store that has what nothing uses."""
     monkeypatch.setenv("REALM_STORE", f"file://{tmp_path / 'store'}")
     assert all(put_folder(resolve(unused[name].path)) for name in ("index", "corpus", "model"))
     return tmp_path / "store"
 
 
-def in_store(record: removing.Artefact) -> bool:
+def in_store(record: removing.Removable) -> bool:
     return (Path(os.environ["REALM_STORE"].removeprefix("file://")) / record.path / "done.json").exists()
 
 
@@ -218,7 +218,7 @@ def left() -> list[str]:
     return [path.name for path in resolve(".").rglob(".*.removed")]
 
 
-def test_what_another_machine_has_goes_from_the_store(unused: dict[str, removing.Artefact], store: Path) -> None:
+def test_what_another_machine_has_goes_from_the_store(unused: dict[str, removing.Removable], store: Path) -> None:
     for name in ("index", "corpus", "model"):
         shutil.rmtree(resolve(unused[name].path))
         removing.remove(unused[name], by=None)
@@ -228,7 +228,7 @@ def test_what_another_machine_has_goes_from_the_store(unused: dict[str, removing
 
 @pytest.mark.parametrize("here", [True, False])
 def test_while_the_store_is_away_it_is_kept_in_mind(
-    unused: dict[str, removing.Artefact], store: Path, here: bool
+    unused: dict[str, removing.Removable], store: Path, here: bool
 ) -> None:
     removing.remove(unused["index"], by=None)
     corpus = unused["corpus"]
@@ -249,7 +249,7 @@ def test_while_the_store_is_away_it_is_kept_in_mind(
 
 @pytest.mark.parametrize("here", [True, False])
 def test_what_was_made_again_since_stays_in_the_store(
-    unused: dict[str, removing.Artefact], store: Path, here: bool
+    unused: dict[str, removing.Removable], store: Path, here: bool
 ) -> None:
     """Here, or on another machine, of which the record tells."""
     index = unused["index"]
@@ -262,7 +262,7 @@ def test_what_was_made_again_since_stays_in_the_store(
     assert in_store(index) and left() == []
 
 
-def test_what_a_fold_superseded_goes_wherever_it_is(unused: dict[str, removing.Artefact], store: Path) -> None:
+def test_what_a_fold_superseded_goes_wherever_it_is(unused: dict[str, removing.Removable], store: Path) -> None:
     made, corpus = unused["index"], unused["corpus"]
     assert isinstance(made, IndexGeneration)
     others = {"model": made.model, "corpus": stored.deployment().index.corpus, "rows": 3, "dim": 2}

@@ -32,9 +32,9 @@ from webapp.storage.places import resolve
 
 log = logging.getLogger(__name__)
 
-Artefact = CorpusSnapshot | ModelVersion | IndexGeneration | QuestionSet
+Removable = CorpusSnapshot | ModelVersion | IndexGeneration | QuestionSet
 SUPERSEDED_KEPT: Final = timedelta(days=1)  # what a fold made and a later one superseded
-WORDS: dict[type[Artefact], str] = {
+WORDS: dict[type[Removable], str] = {
     CorpusSnapshot: "corpus",
     ModelVersion: "model",
     IndexGeneration: "index",
@@ -46,17 +46,17 @@ class StillUsed(StateConflict, RealmError):
     """Something uses what was to be removed; says what."""
 
 
-def uses(record: Artefact) -> list[str]:
+def uses(record: Removable) -> list[str]:
     """Why a record cannot be removed, one sentence each; empty if it can be."""
     return list(_uses(record))
 
 
-def size_bytes(record: Artefact) -> int:
+def size_bytes(record: Removable) -> int:
     """Size of the files that would be removed."""
     return sum(file.stat().st_size for path in _paths(record) if path.exists() for file in _files(path))
 
 
-def remove(record: Artefact, *, by: User | str | None) -> int:
+def remove(record: Removable, *, by: User | str | None) -> int:
     """Remove it, here and in the object store; returns the bytes freed here.
 
     StillUsed if something uses it; RealmError while a backup is written, or if the store does not answer: the rest is
@@ -65,7 +65,7 @@ def remove(record: Artefact, *, by: User | str | None) -> int:
     with lock_for_removal():
         with transaction.atomic():
             # Deploying it or starting a job on it takes the same lock.
-            held: Artefact = type(record)._base_manager.select_for_update().get(pk=record.pk)
+            held: Removable = type(record)._base_manager.select_for_update().get(pk=record.pk)
             if reasons := uses(held):
                 raise StillUsed(" ".join(reasons))
             paths, size = _paths(held), size_bytes(held)
@@ -102,7 +102,7 @@ def remove_superseded(*, by: User | str | None, now: datetime | None = None) -> 
     return gone
 
 
-def _mark(record: Artefact) -> None:
+def _mark(record: Removable) -> None:
     if isinstance(record, QuestionSet):
         record.delete()
         return
@@ -111,12 +111,12 @@ def _mark(record: Artefact) -> None:
         record.span_sets.all().delete()
 
 
-def _paths(record: Artefact) -> list[Path]:
+def _paths(record: Removable) -> list[Path]:
     """Its folders, or its file, and a corpus's wordpieces, below the data folder, whether this machine has them or not.
 
     Other places do not belong to the program.
     """
-    named: list[Artefact | SpanSet] = [record]
+    named: list[Removable | SpanSet] = [record]
     if isinstance(record, CorpusSnapshot):
         named += record.span_sets.all()
     data = Path(settings.REALM_DATA).resolve()
@@ -139,7 +139,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 @singledispatch
-def _uses(record: Artefact) -> Iterator[str]:
+def _uses(record: Removable) -> Iterator[str]:
     raise TypeError(record)
 
 

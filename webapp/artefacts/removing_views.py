@@ -13,11 +13,11 @@ from django.views.decorators.http import require_http_methods
 
 from realm_core.errors import RealmError
 from webapp.artefacts import removing
-from webapp.artefacts.removing import Artefact
+from webapp.artefacts.removing import Removable
 from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet
 from webapp.pages.guards import curators_only, staff_member, staff_only
 
-_LISTS: Final[dict[type[Artefact], str]] = {
+_LISTS: Final[dict[type[Removable], str]] = {
     CorpusSnapshot: "manage-corpora",
     ModelVersion: "manage-models",
     IndexGeneration: "manage-indexes",
@@ -28,7 +28,7 @@ _LISTS: Final[dict[type[Artefact], str]] = {
 @staff_only
 @never_cache
 @require_http_methods(["GET", "POST"])
-def remove_artefact(request: HttpRequest, kind: type[Artefact], pk: int) -> HttpResponse:
+def remove_artefact(request: HttpRequest, kind: type[Removable], pk: int) -> HttpResponse:
     """Remove a corpus, a model or an index."""
     return _remove(request, kind, pk)
 
@@ -41,8 +41,8 @@ def remove_questions(request: HttpRequest, pk: int) -> HttpResponse:
     return _remove(request, QuestionSet, pk)
 
 
-def _remove(request: HttpRequest, kind: type[Artefact], pk: int) -> HttpResponse:
-    record = cast(Artefact, get_object_or_404(kind, pk=pk))
+def _remove(request: HttpRequest, kind: type[Removable], pk: int) -> HttpResponse:
+    record = cast(Removable, get_object_or_404(kind, pk=pk))
     if request.method == "POST":
         try:
             size = removing.remove(record, by=staff_member(request))

@@ -76,7 +76,7 @@ class RecordsField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  #
 
 
 @dataclass(frozen=True)
-class Group:
+class SettingsGroup:
     """Settings of one section. often: those that are often changed; seldom: the others, folded away.
 
     unfold: whether one of the others is wrong, or differs from its default.
@@ -137,18 +137,18 @@ class JobForm(forms.Form):
         """Fields of the job's records."""
         return [self[one.name] for one in self.kind.inputs]
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[SettingsGroup]:
         """Fields of the settings: of the job as a whole, and of each of its stages."""
         by_section: dict[str, list[Setting]] = {}
         for one in self.kind.described():
             by_section.setdefault(_section(one.name), []).append(one)
         return [self._group(section, settings) for section, settings in by_section.items()]
 
-    def _group(self, section: str, settings: list[Setting]) -> Group:
+    def _group(self, section: str, settings: list[Setting]) -> SettingsGroup:
         shown_first = _SHOWN_FIRST_OF_STAGE if section else _SHOWN_FIRST
         often = [one for one in settings if len(settings) <= _FEW or _within(one.name) in shown_first]
         seldom = [one for one in settings if one not in often]
-        return Group(
+        return SettingsGroup(
             KINDS[section].title if section else "Settings",
             [self[one.name] for one in often],
             [self[one.name] for one in seldom],

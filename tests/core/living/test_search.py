@@ -10,7 +10,7 @@ import torch
 
 from realm_core.index.choice import SearchKind
 from realm_core.living import search as living_search
-from realm_core.living.search import Allowed, BaseSearch, ExactBase, WholeBase, open_base
+from realm_core.living.search import AllowedRows, BaseSearch, ExactBase, WholeBase, open_base
 from tests.core.index.test_approximate import generation
 from tests.core.living.building import DIMENSION, queries
 from tests.milvus import running_milvus
@@ -54,7 +54,7 @@ def test_the_best_allowed_rows_are_found(
     for name, limit in {"_FEW_ROWS": 20, **limits}.items():
         monkeypatch.setattr(living_search, name, limit)
     mask_N = torch.rand(ROWS, generator=torch.Generator().manual_seed(2)) < share
-    asked, allowed, rows_M = queries(3), Allowed(mask_N, CPU), mask_N.nonzero().flatten().tolist()
+    asked, allowed, rows_M = queries(3), AllowedRows(mask_N, CPU), mask_N.nonzero().flatten().tolist()
     for k in (1, 7, ROWS + 100):
         rows_BK, scores_BK = base.search(asked, k, allowed)
         assert rows_BK.shape == scores_BK.shape == (3, min(k, len(rows_M)))
@@ -67,7 +67,7 @@ def test_the_best_allowed_rows_are_found(
 
 
 def test_nobody_asks(base: BaseSearch) -> None:
-    rows_BK, scores_BK = base.search(queries(0), 5, Allowed(torch.ones(ROWS, dtype=torch.bool), CPU))
+    rows_BK, scores_BK = base.search(queries(0), 5, AllowedRows(torch.ones(ROWS, dtype=torch.bool), CPU))
     assert len(rows_BK) == len(scores_BK) == 0
 
 

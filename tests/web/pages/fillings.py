@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import log, prod
 
 from realm_core.corpus.records import block_id
-from realm_core.serving.filled import Filling, FillingEvidence, Guess, Mask, Word
+from realm_core.serving.filled import Filling, FillingEvidence, Guess, MaskWords, Word
 
 SENTENCE = "A regular polygon with 3 sides can be constructed, because 3 is a [MASK] prime."
 
@@ -91,7 +91,7 @@ def filling(sentence: str = SENTENCE, truth: str | None = None) -> Filling:
         guesses=tuple(sorted((guess(word) for word in list(marginals())[:5]), key=lambda g: -g.marginal)),
         truth=guess(explained) if truth else None,
         explains="truth" if truth else "guess",
-        masks=(Mask(top(NULL.words), top(POLYGON.words), top(marginals())),) * masks,
+        masks=(MaskWords(top(NULL.words), top(POLYGON.words), top(marginals())),) * masks,
         best_block_id=POLYGON.block_id,
         evidence=tuple(FillingEvidence(**{**vars(e), "rank": rank}) for rank, e in enumerate(evidence, start=1)),
         model="realm-mini",
