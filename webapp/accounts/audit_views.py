@@ -8,18 +8,14 @@ from typing import Final
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET
 
 from webapp.models import AuditEntry
-from webapp.pages.guards import staff_only
+from webapp.pages.guards import console_page
 
 _PAGE_SIZE: Final = 50
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def audit_trail(request: HttpRequest) -> HttpResponse:
     """All entries, newest first, or those of a person, an action, a day (UTC)."""
     # PostgreSQL refuses NUL in queries, and no name has it.

@@ -8,14 +8,12 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.defaultfilters import filesizeformat
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods
 
 from realm_core.errors import RealmError
 from webapp.artefacts import removing
 from webapp.artefacts.removing import Removable
 from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet
-from webapp.pages.guards import curators_only, staff_member, staff_only
+from webapp.pages.guards import console_form, curator_form, staff_member
 
 _LISTS: Final[dict[type[Removable], str]] = {
     CorpusSnapshot: "manage-corpora",
@@ -25,17 +23,13 @@ _LISTS: Final[dict[type[Removable], str]] = {
 }
 
 
-@staff_only
-@never_cache
-@require_http_methods(["GET", "POST"])
+@console_form
 def remove_artefact(request: HttpRequest, kind: type[Removable], pk: int) -> HttpResponse:
     """Remove a corpus, a model or an index."""
     return _remove(request, kind, pk)
 
 
-@curators_only
-@never_cache
-@require_http_methods(["GET", "POST"])
+@curator_form
 def remove_questions(request: HttpRequest, pk: int) -> HttpResponse:
     """Remove a question set."""
     return _remove(request, QuestionSet, pk)

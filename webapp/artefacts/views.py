@@ -9,8 +9,6 @@ from django.core.paginator import Paginator
 from django.db.models import Count, Prefetch
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
 
 from webapp.artefacts.registering import search_of_index
 from webapp.evaluations.service import latest_figures
@@ -26,7 +24,7 @@ from webapp.models import (
     ModelVersion,
     SpanSet,
 )
-from webapp.pages.guards import staff_member, staff_only
+from webapp.pages.guards import console_action, console_page, staff_member
 from webapp.storage.places import resolve
 
 _PAGE_SIZE: Final = 25
@@ -34,9 +32,7 @@ _MOST_ANCESTORS: Final = 20
 _SETS_SHOWN: Final = 3  # of a model's figures, in the list of all
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def model_list(request: HttpRequest) -> HttpResponse:
     """All models, the newest first, each with its latest figures."""
     evaluations = Prefetch("evaluations", Evaluation.objects.select_related("questions"))
@@ -46,9 +42,7 @@ def model_list(request: HttpRequest) -> HttpResponse:
     return render(request, "manage/models.html", {"page": page, "rows": rows, "active": Deployment.active()})
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def model_page(request: HttpRequest, pk: int) -> HttpResponse:
     """One model, also one whose files were removed."""
     model = get_object_or_404(ModelVersion.every.select_related("parent", "corpus", "job"), pk=pk)
@@ -69,17 +63,13 @@ def model_page(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def index_list(request: HttpRequest) -> HttpResponse:
     """All indexes whose files are there, the newest first."""
     return _list(request, "manage/indexes.html", IndexGeneration.objects.select_related("model", "corpus", "job"))
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def index_page(request: HttpRequest, pk: int) -> HttpResponse:
     """One index, also one whose files were removed."""
     index = get_object_or_404(IndexGeneration.every.select_related("model", "corpus", "job", "folded_into"), pk=pk)
@@ -99,9 +89,7 @@ def index_page(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def corpus_list(request: HttpRequest) -> HttpResponse:
     """All snapshots of corpora, the newest first."""
     counted = CorpusSnapshot.objects.select_related("job").annotate(
@@ -119,9 +107,7 @@ def _joined(job: Job | None) -> list[IndexGeneration]:
     return [there[pk] for pk in job.parameters["index"] if pk in there]
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def corpus_page(request: HttpRequest, pk: int) -> HttpResponse:
     """One snapshot of a corpus, also one whose files were removed."""
     corpus = get_object_or_404(CorpusSnapshot.every.select_related("job"), pk=pk)
@@ -141,17 +127,14 @@ def corpus_page(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def spans_page(request: HttpRequest, pk: int) -> HttpResponse:
     """The salient spans of a corpus that one tagger found."""
     spans = get_object_or_404(SpanSet.objects.select_related("corpus", "job"), pk=pk)
     return render(request, "manage/spans.html", {"spans": spans, "folder": resolve(spans.path)})
 
 
-@staff_only
-@require_POST
+@console_action
 def pin_model(request: HttpRequest, pk: int) -> HttpResponse:
     """Keep what a model built for ever, or no longer; and the model itself."""
     model = get_object_or_404(ModelVersion, pk=pk)
@@ -159,8 +142,7 @@ def pin_model(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("manage-model", pk)
 
 
-@staff_only
-@require_POST
+@console_action
 def pin_index(request: HttpRequest, pk: int) -> HttpResponse:
     """Keep an index for ever, or no longer."""
     index = get_object_or_404(IndexGeneration, pk=pk)

@@ -9,14 +9,12 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from webapp.collections import service
 from webapp.collections.service import CollectionSettings, WouldBePublic
 from webapp.models import Collection
 from webapp.models.collection import LONGEST_NAME
-from webapp.pages.guards import staff_member, staff_only
+from webapp.pages.guards import console_action, console_form, console_page, staff_member
 from webapp.serving.engine import EngineUnavailable
 from webapp.text import one_line
 
@@ -33,9 +31,7 @@ class CollectionForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic 
         }
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def collection_list(request: HttpRequest) -> HttpResponse:
     """All collections, with who may read them."""
     try:
@@ -45,9 +41,7 @@ def collection_list(request: HttpRequest) -> HttpResponse:
     return render(request, "manage/collections.html", context)
 
 
-@staff_only
-@never_cache
-@require_http_methods(["GET", "POST"])
+@console_form
 def edit_collection(request: HttpRequest) -> HttpResponse:
     """One collection, which need not have a document yet. Its name may hold anything, so it is not in the path."""
     name = one_line(request.GET.get("name", ""))[:LONGEST_NAME]
@@ -65,8 +59,7 @@ def edit_collection(request: HttpRequest) -> HttpResponse:
     return render(request, "manage/collection.html", {"form": form, "name": name, "record": record}, status=status)
 
 
-@staff_only
-@require_POST
+@console_action
 def remove_collection(request: HttpRequest) -> HttpResponse:
     """Forget what is recorded of a collection; a private one only where its being public then is confirmed."""
     name = one_line(request.POST.get("name", ""))

@@ -11,8 +11,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from realm_core.errors import RealmError
 from webapp.deployments import service as deploying
@@ -21,7 +19,7 @@ from webapp.evaluations.service import QUICK_SAMPLE, Candidate
 from webapp.evaluations.views import start_missing
 from webapp.models import Deployment, IndexGeneration, Job, JobKind, ModelVersion, Purpose, QuestionSet
 from webapp.models.job import ACTIVE
-from webapp.pages.guards import staff_member, staff_only
+from webapp.pages.guards import console_action, console_form, console_page, staff_member
 from webapp.pages.htmx import STOP_POLLING
 from webapp.serving.presence import answering
 from webapp.text import one_line
@@ -47,9 +45,7 @@ class MeasureForm(forms.Form):
     )
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def deployment_list(request: HttpRequest) -> HttpResponse:
     """The active deployment, the indexes that could replace it, and the history."""
     history = Deployment.objects.select_related("model", "index", "index__corpus", "activated_by")
@@ -65,18 +61,14 @@ def deployment_list(request: HttpRequest) -> HttpResponse:
     return render(request, "manage/deployments.html", context)
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def deployed(request: HttpRequest) -> HttpResponse:
     """The active deployment, for polling until every web process has loaded it; failed loads are retried."""
     web = answering(Deployment.active())
     return render(request, "manage/_deployed.html", {"web": web}, status=STOP_POLLING if web.all_loaded else 200)
 
 
-@staff_only
-@never_cache
-@require_http_methods(["GET", "POST"])
+@console_form
 def deploy(request: HttpRequest) -> HttpResponse:
     """The check of a pair (?index= and ?model=), and its deployment."""
     index, model = _pair(request.POST if request.method == "POST" else request.GET)
@@ -96,9 +88,7 @@ def deploy(request: HttpRequest) -> HttpResponse:
     return _checked(request, model, index)
 
 
-@staff_only
-@never_cache
-@require_http_methods(["GET", "POST"])
+@console_form
 def roll_back(request: HttpRequest, deployment_id: int) -> HttpResponse:
     """The check of an earlier deployment's pair, and the return to it."""
     earlier = get_object_or_404(Deployment.objects.select_related("model", "index__corpus"), pk=deployment_id)
@@ -116,8 +106,7 @@ def roll_back(request: HttpRequest, deployment_id: int) -> HttpResponse:
     return _checked(request, earlier.model, earlier.index, earlier)
 
 
-@staff_only
-@require_POST
+@console_action
 def measure(request: HttpRequest) -> HttpResponse:
     """Ask a pair and the active deployment the same questions, if that is missing."""
     earlier = None

@@ -12,8 +12,6 @@ from typing import Final
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods
 
 from webapp.access.roles import Action
 from webapp.bodies import allow_larger_body
@@ -31,15 +29,13 @@ from webapp.documents.views import (
     shown_document,
     with_corpus,
 )
-from webapp.pages.guards import staff_member, staff_only
+from webapp.pages.guards import console_form, staff_member
 
 _ROWS: Final = 25  # answers that the preview lists
 
 
 @allow_larger_body(FILE.body_bytes, Action.OPERATE)
-@staff_only
-@never_cache
-@require_http_methods(["GET", "POST"])
+@console_form
 @with_corpus
 def change_document(request: HttpRequest) -> HttpResponse:
     """Replace a document; before that the page shows what the new text touches."""

@@ -8,22 +8,18 @@ from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
 
 from webapp.access import limits
 from webapp.asking.places import batch_place
 from webapp.documents import ledger, touched
 from webapp.models import AskedAnswer, ChangeKind, CorpusChange
-from webapp.pages.guards import staff_member, staff_only
+from webapp.pages.guards import console_action, console_page, staff_member
 from webapp.serving.engine import EngineUnavailable
 
 _PAGE_SIZE: Final = 25
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def change_list(request: HttpRequest) -> HttpResponse:
     """All changes, the latest first."""
     changes = CorpusChange.objects.select_related("document", "by", "after")
@@ -35,9 +31,7 @@ def change_list(request: HttpRequest) -> HttpResponse:
     return render(request, "manage/document_changes.html", context)
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def change_page(request: HttpRequest, pk: int) -> HttpResponse:
     """One change, and the stored answers that had read what it removed."""
     change = get_object_or_404(CorpusChange.objects.select_related("document", "by", "before", "after"), pk=pk)
@@ -57,8 +51,7 @@ def change_page(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-@staff_only
-@require_POST
+@console_action
 def ask_again(request: HttpRequest, pk: int) -> HttpResponse:
     """Ask the questions of the touched answers again, as many at once as the limits allow."""
     change = get_object_or_404(CorpusChange, pk=pk)

@@ -8,22 +8,18 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods
 
 from webapp.documents import purging, remaining, touched, viewing
 from webapp.documents.remaining import RemovalStage
 from webapp.documents.service import EditConflict
 from webapp.documents.views import with_corpus
 from webapp.models import DocumentStatus, Purge
-from webapp.pages.guards import staff_member, staff_only
+from webapp.pages.guards import console_form, console_page, staff_member
 
 _UNCONFIRMED: Final = "Tick the box first: a purge cannot be undone."
 
 
-@staff_only
-@never_cache
-@require_http_methods(["GET", "POST"])
+@console_form
 @with_corpus
 def purge_document(request: HttpRequest) -> HttpResponse:
     """Forget a document for good; first the page says what that does."""
@@ -50,9 +46,7 @@ def purge_document(request: HttpRequest) -> HttpResponse:
     return render(request, "manage/document_purge.html", context, status=status)
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def purge_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The receipt of a purge, and how far what still holds the documents is from being no more."""
     purge = get_object_or_404(Purge.objects.select_related("by", "index__corpus"), pk=pk)

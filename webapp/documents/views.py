@@ -12,8 +12,6 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from realm_core.errors import CannotStore, RealmError
 from webapp.access.roles import Action
@@ -24,7 +22,7 @@ from webapp.documents.reading import Unreadable
 from webapp.documents.service import Edited
 from webapp.documents.viewing import DocumentMissing, Shown
 from webapp.models import GONE, Collection, CorpusChange, DocumentStatus
-from webapp.pages.guards import View, staff_member, staff_only
+from webapp.pages.guards import View, console_action, console_form, console_page, staff_member
 from webapp.pages.uploads import FileField
 from webapp.refusals import InvalidRequest, StateConflict
 from webapp.serving.engine import EngineUnavailable
@@ -58,9 +56,7 @@ def with_corpus(view: View) -> View:
     return guarded
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 @with_corpus
 def document_list(request: HttpRequest) -> HttpResponse:
     """The documents of the deployed corpus, edited ones first."""
@@ -90,8 +86,7 @@ def document_list(request: HttpRequest) -> HttpResponse:
     return render(request, "manage/documents.html", context)
 
 
-@staff_only
-@require_POST
+@console_action
 def bring_documents(request: HttpRequest) -> HttpResponse:
     """Bring over what was edited above the index that answered before."""
     try:
@@ -106,8 +101,7 @@ def bring_documents(request: HttpRequest) -> HttpResponse:
     return redirect("manage-documents")
 
 
-@staff_only
-@require_POST
+@console_action
 def fold_documents(request: HttpRequest) -> HttpResponse:
     """Start the job that folds what was edited into a new index."""
     try:
@@ -118,9 +112,7 @@ def fold_documents(request: HttpRequest) -> HttpResponse:
     return redirect("manage-job", job.pk)
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 @with_corpus
 def document_page(request: HttpRequest) -> HttpResponse:
     """One document: its text, its blocks, its history, and the stored answers that read it."""
@@ -142,9 +134,7 @@ def document_page(request: HttpRequest) -> HttpResponse:
 
 
 @allow_larger_body(FILE.body_bytes, Action.OPERATE)
-@staff_only
-@never_cache
-@require_http_methods(["GET", "POST"])
+@console_form
 def add_document(request: HttpRequest) -> HttpResponse:
     """Add documents: pasted, uploaded or from an address; `collection` is the one that the form proposes."""
     kind = form_for_source(request, ADDING)[1]
@@ -161,9 +151,7 @@ def add_document(request: HttpRequest) -> HttpResponse:
     return after_edit(edited)
 
 
-@staff_only
-@never_cache
-@require_http_methods(["GET", "POST"])
+@console_form
 @with_corpus
 def remove_document(request: HttpRequest) -> HttpResponse:
     """Remove a document; first the page shows what that affects."""

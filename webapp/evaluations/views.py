@@ -11,16 +11,16 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET
 
 from realm_core.errors import RealmError
 from realm_core.evaluation.figures import RECALL_AT
+from webapp.access.roles import Action
 from webapp.evaluations import service as comparing
 from webapp.evaluations.service import Candidate, Differ
 from webapp.models import CorpusSnapshot, Deployment, Evaluation, ModelVersion, Purpose, QuestionSet
 from webapp.pages import drawing
-from webapp.pages.guards import curators_only, staff_member, staff_only
+from webapp.pages.guards import allowed, console_action, curator_page, staff_member
 from webapp.pages.images import image
 
 _PAGE_SIZE: Final = 20
@@ -46,9 +46,7 @@ class CompareForm(forms.Form):
         return [Candidate(self.cleaned_data[name], self.cleaned_data["corpus"]) for name in ("first", "second")]
 
 
-@curators_only
-@never_cache
-@require_GET
+@curator_page
 def evaluation_page(request: HttpRequest, pk: int) -> HttpResponse:
     """One evaluation: figures, calibration, and evaluations to compare it with."""
     evaluation = _evaluation(pk)
@@ -66,7 +64,7 @@ def evaluation_page(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "manage/evaluation.html", context)
 
 
-@curators_only
+@allowed(Action.CURATE)
 @require_GET
 def evaluation_plot(request: HttpRequest, pk: int, panel: str) -> HttpResponse:
     """Exact match and recall, or calibration, as an SVG image."""
@@ -83,9 +81,7 @@ def evaluation_plot(request: HttpRequest, pk: int, panel: str) -> HttpResponse:
     return image(drawing.reliability_svg(bins))
 
 
-@curators_only
-@never_cache
-@require_GET
+@curator_page
 def compare(request: HttpRequest) -> HttpResponse:
     """Choose two models and questions; then the comparison if both were measured, else what is missing."""
     active = Deployment.active()
@@ -107,8 +103,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     return render(request, "manage/compare.html", context, status=422 if form.errors else 200)
 
 
-@staff_only
-@require_POST
+@console_action
 def measure(request: HttpRequest) -> HttpResponse:
     """Start the evaluations that a comparison lacks."""
     form = CompareForm(request.POST)
@@ -135,9 +130,7 @@ def start_missing(request: HttpRequest, candidates: list[Candidate], questions: 
         messages.info(request, f"{who} been asked these questions already; nothing was started.")
 
 
-@curators_only
-@never_cache
-@require_GET
+@curator_page
 def comparison(request: HttpRequest, first_pk: int, second_pk: int) -> HttpResponse:
     """Two evaluations side by side, and the questions on which they differ."""
     first, second = _evaluation(first_pk), _evaluation(second_pk)

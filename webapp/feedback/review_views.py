@@ -15,8 +15,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
 
 from realm_core.errors import RealmError
 from webapp.access.collections import access_of
@@ -24,7 +22,7 @@ from webapp.articles import service as articles
 from webapp.asking.history import answers_without
 from webapp.feedback import service as services
 from webapp.models import Deployment, EvidenceBlock, Feedback, Review
-from webapp.pages.guards import curators_only, staff_member
+from webapp.pages.guards import curator_action, curator_page, staff_member
 
 if TYPE_CHECKING:
     from realm_core.corpus.records import Block
@@ -41,9 +39,7 @@ _SHOWS: Final = {
 }
 
 
-@curators_only
-@never_cache
-@require_GET
+@curator_page
 def feedback_list(request: HttpRequest) -> HttpResponse:
     """What waits for a curator, or what was accepted, refused or given at all; the newest first."""
     show = request.GET.get("show", "")
@@ -67,8 +63,7 @@ def feedback_list(request: HttpRequest) -> HttpResponse:
     return render(request, "manage/feedback.html", context)
 
 
-@curators_only
-@require_POST
+@curator_action
 def review(request: HttpRequest, pk: int) -> HttpResponse:
     """Accept or refuse feedback, as the curator saw it; or let it wait again."""
     readable = Feedback.objects.filter(answer__in=answers_without(access_of(request.user).hidden))

@@ -16,11 +16,11 @@ from django.db.models import Case, When
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET
 
 from realm_core.errors import RealmError
 from realm_core.runs.activity import duration
+from webapp.access.roles import Action
 from webapp.jobs import plots
 from webapp.jobs import result as job_result
 from webapp.jobs import service as services
@@ -29,7 +29,7 @@ from webapp.jobs.logs import open_log
 from webapp.kinds import KINDS, Input
 from webapp.models import AuditEntry, Deployment, Job, JobState
 from webapp.models.job import ACTIVE
-from webapp.pages.guards import staff_member, staff_only
+from webapp.pages.guards import allowed, console_action, console_page, staff_member
 from webapp.pages.htmx import STOP_POLLING
 from webapp.pages.images import image
 
@@ -37,36 +37,28 @@ _WAITING_LONG_S: Final = 60  # a free worker takes a queued job at once
 _PARTS_SHOWN: Final = 12
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def job_page(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """One job."""
     job = _job(job_id)
     return render(request, "manage/job.html", {**_live(job), **_lasting(job), "curves": plots.curves(job.pk)})
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def job_status(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """State and progress, for polling."""
     job = _job(job_id)
     return render(request, "manage/_job.html", _live(job), status=_polling(job))
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def job_log(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """The end of the log, for polling."""
     job = _job(job_id)
     return render(request, "manage/_job_log.html", {"job": job}, status=_polling(job))
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def whole_log(_request: HttpRequest, job_id: UUID) -> FileResponse:
     """The whole log, as a download; of a running job, what there is so far."""
     job = _job(job_id)
@@ -75,9 +67,7 @@ def whole_log(_request: HttpRequest, job_id: UUID) -> FileResponse:
     )
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def job_plots(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """The diagrams, for polling."""
     job = _job(job_id)
@@ -85,7 +75,7 @@ def job_plots(request: HttpRequest, job_id: UUID) -> HttpResponse:
     return render(request, "manage/_job_plots.html", context, status=_polling(job))
 
 
-@staff_only
+@allowed(Action.OPERATE)
 @require_GET
 def job_plot(request: HttpRequest, job_id: UUID, panel: str) -> HttpResponse:
     """One diagram, as an SVG image."""
@@ -95,8 +85,7 @@ def job_plot(request: HttpRequest, job_id: UUID, panel: str) -> HttpResponse:
     return image(svg)
 
 
-@staff_only
-@require_POST
+@console_action
 def stop(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """Ask a job to stop."""
     job = _job(job_id)
@@ -107,8 +96,7 @@ def stop(request: HttpRequest, job_id: UUID) -> HttpResponse:
     return redirect("manage-job", job.pk)
 
 
-@staff_only
-@require_POST
+@console_action
 def resume(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """Queue a job again; it resumes from what it had finished."""
     job = _job(job_id)
@@ -124,8 +112,7 @@ def resume(request: HttpRequest, job_id: UUID) -> HttpResponse:
     return redirect("manage-job", job.pk)
 
 
-@staff_only
-@require_POST
+@console_action
 def pin(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """Protect a job's run folder from retention, or no longer."""
     job = _job(job_id)

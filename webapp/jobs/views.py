@@ -10,8 +10,6 @@ from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods
 
 from realm_core.errors import RealmError
 from webapp.jobs import service as services
@@ -20,33 +18,27 @@ from webapp.jobs.service import AlreadyActive
 from webapp.kinds import KINDS, Kind, ParameterError
 from webapp.models import Job, JobState, Queue
 from webapp.models.job import ACTIVE, FINISHED, MAX_INTERRUPTIONS
-from webapp.pages.guards import staff_member, staff_only
+from webapp.pages.guards import console_form, console_page, staff_member
 from webapp.pages.htmx import STOP_POLLING
 
 _PAGE_SIZE: Final = 25
 _SHOW: Final = {"active": ACTIVE, "finished": FINISHED, "failed": (JobState.FAILED, JobState.INTERRUPTED)}
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def job_list(request: HttpRequest) -> HttpResponse:
     """All jobs, the newest first."""
     return render(request, "manage/jobs.html", _table(request))
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def job_table(request: HttpRequest) -> HttpResponse:
     """The table alone, for polling."""
     context = _table(request)
     return render(request, "manage/_jobs.html", context, status=200 if context["any_active"] else STOP_POLLING)
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def kind_list(request: HttpRequest) -> HttpResponse:
     """Every kind of job that a person can start, with a sentence each."""
     groups: dict[str, list[Kind]] = {}
@@ -56,9 +48,7 @@ def kind_list(request: HttpRequest) -> HttpResponse:
     return render(request, "manage/kinds.html", {"groups": groups.items()})
 
 
-@staff_only
-@never_cache
-@require_http_methods(["GET", "POST"])
+@console_form
 def new_job(request: HttpRequest, kind: str) -> HttpResponse:
     """The form of one kind of job. ?from=JOB starts from that job's settings, ?NAME=VALUE from that value."""
     described = KINDS.get(kind)

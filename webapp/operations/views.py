@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET
 
 from webapp.operations.overview import overview
-from webapp.pages.guards import staff_only
+from webapp.pages.guards import console_page
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def overview_page(request: HttpRequest) -> HttpResponse:
     """The whole page."""
     return render(request, "manage/overview.html", {"overview": overview()})
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def overview_status(request: HttpRequest) -> HttpResponse:
     """The content without its frame, for polling."""
     return render(request, "manage/_overview.html", {"overview": overview()})

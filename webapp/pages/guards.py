@@ -9,6 +9,8 @@ from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
 from webapp.access.roles import Action, may
@@ -35,8 +37,21 @@ def allowed(action: Action) -> Callable[[View], View]:
     return guard
 
 
-staff_only = allowed(Action.OPERATE)
-curators_only = allowed(Action.CURATE)
+def _page(action: Action) -> Callable[[View], View]:
+    return lambda view: allowed(action)(never_cache(require_GET(view)))
+
+
+def _form(action: Action) -> Callable[[View], View]:
+    return lambda view: allowed(action)(never_cache(require_http_methods(["GET", "POST"])(view)))
+
+
+def _action(action: Action) -> Callable[[View], View]:
+    return lambda view: allowed(action)(require_POST(view))
+
+
+# A page that is only read; one with a form, which posts to its own address; what a button posts to.
+console_page, console_form, console_action = (kind(Action.OPERATE) for kind in (_page, _form, _action))
+curator_page, curator_form, curator_action = (kind(Action.CURATE) for kind in (_page, _form, _action))
 
 
 def staff_member(request: HttpRequest) -> User:

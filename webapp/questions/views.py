@@ -10,8 +10,6 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from realm_core.errors import RealmError
 from realm_core.questions.question_file import read_questions
@@ -19,7 +17,7 @@ from webapp.access.roles import Action
 from webapp.bodies import allow_larger_body
 from webapp.feedback.service import accepted_count
 from webapp.models import Purpose, QuestionSet
-from webapp.pages.guards import curators_only, staff_member
+from webapp.pages.guards import curator_action, curator_form, curator_page, staff_member
 from webapp.pages.uploads import FileField
 from webapp.questions import service as services
 from webapp.storage.places import resolve
@@ -46,9 +44,7 @@ class UploadForm(forms.Form):
 
 
 @allow_larger_body(_FILE.body_bytes, Action.CURATE)
-@curators_only
-@never_cache
-@require_http_methods(["GET", "POST"])
+@curator_form
 def question_list(request: HttpRequest) -> HttpResponse:
     """All question sets, and the form that adds one."""
     status = 200
@@ -78,8 +74,7 @@ def question_list(request: HttpRequest) -> HttpResponse:
     return render(request, "manage/question_sets.html", context, status=status)
 
 
-@curators_only
-@require_POST
+@curator_action
 def from_feedback(request: HttpRequest) -> HttpResponse:
     """Make a training set from accepted feedback."""
     try:
@@ -94,9 +89,7 @@ def from_feedback(request: HttpRequest) -> HttpResponse:
     return redirect("manage-question-set", made.pk)
 
 
-@curators_only
-@never_cache
-@require_GET
+@curator_page
 def question_set(request: HttpRequest, pk: int) -> HttpResponse:
     """One question set: its first questions, and the evaluations on it."""
     questions = get_object_or_404(QuestionSet.objects.select_related("created_by"), pk=pk)
@@ -113,9 +106,7 @@ def question_set(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "manage/question_set.html", context)
 
 
-@curators_only
-@never_cache
-@require_GET
+@curator_page
 def export_feedback(request: HttpRequest) -> HttpResponse:
     """Accepted feedback as a question file for fine-tuning."""
     try:

@@ -8,14 +8,12 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from realm_core.errors import RealmError
 from webapp.artefacts import retention
 from webapp.models import CorpusSnapshot, Purpose, QuestionSet, RetentionRule, Schedule
 from webapp.models.schedule import Weekday
-from webapp.pages.guards import staff_member, staff_only
+from webapp.pages.guards import console_action, console_form, console_page, staff_member
 from webapp.schedules import service as scheduling
 
 
@@ -81,17 +79,13 @@ class RetentionForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic a
         }
 
 
-@staff_only
-@never_cache
-@require_GET
+@console_page
 def schedule_list(request: HttpRequest) -> HttpResponse:
     """All schedules, and the retention rule."""
     return render(request, "manage/schedules.html", _context(RetentionForm(instance=RetentionRule.current())))
 
 
-@staff_only
-@never_cache
-@require_http_methods(["GET", "POST"])
+@console_form
 def edit_schedule(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     """A new schedule, or a change of one."""
     # Without reading the source again a periodic build would find nothing new.
@@ -112,8 +106,7 @@ def edit_schedule(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     return render(request, "manage/schedule.html", context, status=status)
 
 
-@staff_only
-@require_POST
+@console_action
 def remove_schedule(request: HttpRequest, pk: int) -> HttpResponse:
     """Remove a schedule."""
     scheduling.remove(get_object_or_404(Schedule, pk=pk), by=staff_member(request))
@@ -121,8 +114,7 @@ def remove_schedule(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("manage-schedules")
 
 
-@staff_only
-@require_POST
+@console_action
 def run_schedule(request: HttpRequest, pk: int) -> HttpResponse:
     """Run a schedule now."""
     schedule = get_object_or_404(Schedule, pk=pk)
@@ -133,8 +125,7 @@ def run_schedule(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("manage-job", job.pk)
 
 
-@staff_only
-@require_POST
+@console_action
 def change_retention(request: HttpRequest) -> HttpResponse:
     """Change the retention rule."""
     form = RetentionForm(request.POST)
@@ -145,8 +136,7 @@ def change_retention(request: HttpRequest) -> HttpResponse:
     return redirect("manage-schedules")
 
 
-@staff_only
-@require_POST
+@console_action
 def remove_now(request: HttpRequest) -> HttpResponse:
     """Apply the retention rule at once."""
     try:

@@ -8,13 +8,11 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST
 
 from realm_core.errors import RealmError
 from webapp.access.roles import Action
 from webapp.bodies import allow_larger_body
-from webapp.pages.guards import staff_member, staff_only
+from webapp.pages.guards import console_action, console_form, staff_member
 from webapp.pages.uploads import FileField
 from webapp.sources import service as services
 from webapp.storage.places import sources_dir
@@ -33,9 +31,7 @@ class SourceForm(forms.Form):
 
 
 @allow_larger_body(_FILE.body_bytes, Action.OPERATE)
-@staff_only
-@never_cache
-@require_http_methods(["GET", "POST"])
+@console_form
 def source_list(request: HttpRequest) -> HttpResponse:
     """All files to ingest, and the upload form."""
     status = 200
@@ -60,8 +56,7 @@ def source_list(request: HttpRequest) -> HttpResponse:
     return render(request, "manage/sources.html", context, status=status)
 
 
-@staff_only
-@require_POST
+@console_action
 def remove_source(request: HttpRequest) -> HttpResponse:
     """Remove a file."""
     name = request.POST.get("name", "")
