@@ -37,6 +37,7 @@ from realm_core.runs.part import run_part
 from realm_core.salient.cache import MANIFEST_FILE, SalientSpans
 from realm_core.training.ablation import BM25, ROWS, AblationConfig
 from realm_core.training.ablation_plan import AblationPlan, AblationSizes, AblationStage
+from realm_core.training.learnt_questions import check_names, files_by_name
 from realm_core.training.relay import Relay, passed_on
 from realm_core.training.tasks import Ablate, Pretrain
 
@@ -72,13 +73,9 @@ def _inputs(arguments: Ablate, settings: AblationConfig) -> tuple[AblationSizes,
     """(sizes of the inputs, what identifies them); every file is opened and checked."""
     for device in (arguments.device, arguments.builder_device):
         pick_device(device)
-    questions, dev = ({path.stem: path for path in paths} for paths in (arguments.questions, arguments.dev))
-    if len(questions) < len(arguments.questions) or len(dev) < len(arguments.dev):
-        raise RealmError("Two question files have the same name, by which settings and results refer to them.")
+    questions, dev = files_by_name(arguments.questions), files_by_name(arguments.dev)
     repeat = settings.finetune.repeat
-    unknown = sorted(set(repeat) - set(questions))
-    if unknown:
-        raise RealmError(f"repeat.{unknown[0]}: no question file of that name; there are {', '.join(questions)}.")
+    check_names(questions, repeat=repeat)
     snapshot = Snapshot.open(arguments.corpus)
     SalientSpans.open(arguments.spans, snapshot)
     excluded: Path | None = arguments.exclude_titles

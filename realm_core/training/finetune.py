@@ -35,6 +35,7 @@ from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import FinetuneConfig
 from realm_core.training.distributed import World, place
 from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
+from realm_core.training.learnt_questions import check_names, files_by_name
 from realm_core.training.loop import Loop, ParameterGroup, freeze, no_dropout_in_attention
 from realm_core.training.occurrences import find_all
 from realm_core.training.stage import identity_of, in_run_folder, publish, question_draw, training_loop
@@ -52,14 +53,8 @@ def main(task: Finetune, run: Path, activity: Activity) -> None:
     config = task.settings
     device = place(pick_device(task.device))
     world = World.join(device)
-    files: dict[str, list[Question]] = {}
-    for path in task.questions:
-        if path.stem in files:
-            raise RealmError(f"{path}: another question file is called {path.stem}, too; rename one of them.")
-        files[path.stem] = read_questions(path)
-    unknown = sorted(set(config.repeat) - set(files))
-    if unknown:
-        raise RealmError(f"repeat.{unknown[0]}: no question file of that name; there are {', '.join(files)}.")
+    files = {name: read_questions(path) for name, path in files_by_name(task.questions).items()}
+    check_names(files, repeat=config.repeat)
     model, snapshot = load_model(task.model), Snapshot.open(corpus_of(task.index, task.corpus))
     # The reader answers under the normalisation that it is trained under.
     if config.pairs and not model.config.not_here:
@@ -262,9 +257,6 @@ def _train(
     measured = loop.run(losses_of, lambda: _measure(step, held_out, config.at_once))
     step.eval()
     return measured
-
-
-"""Held-out recall and accuracy of the best span; also by question set where that has enough questions."""
 
 
 def _measure(step: FinetuneStep, held_out: Sequence[Supervised], at_once: int) -> dict[str, float]:

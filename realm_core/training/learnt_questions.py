@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from realm_core.errors import RealmError
 from realm_core.questions.answers import normalise_answer
 from realm_core.questions.question_file import Question, read_questions, read_titles
+
+
+def files_by_name(paths: Sequence[Path]) -> dict[str, Path]:
+    """Question files by name without ending, as settings name them; RealmError if two have the same name."""
+    files: dict[str, Path] = {}
+    for path in paths:
+        if path.stem in files:
+            raise RealmError(f"{path}: another question file is called {path.stem}, too; rename one of them.")
+        files[path.stem] = path
+    return files
+
+
+def check_names(files: Collection[str], **settings: Mapping[str, int]) -> None:
+    """RealmError if one of these settings names a file that is not there."""
+    for setting, counts in settings.items():
+        for unknown in sorted(set(counts) - set(files)):
+            raise RealmError(f"{setting}.{unknown}: no question file of that name; there are {', '.join(files)}.")
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from realm_core.runs.activity import Activity
 from realm_core.text.joins import join_query
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import RetrieverConfig
-from realm_core.training.learnt_questions import LeftOut
+from realm_core.training.learnt_questions import LeftOut, check_names, files_by_name
 from realm_core.training.loop import ParameterGroup, freeze
 from realm_core.training.nearest import Nearest, NearestBlocks
 from realm_core.training.stage import MOST_HELD_OUT, identity_of, in_run_folder, publish, question_draw, training_loop
@@ -111,21 +111,18 @@ def _supervision(
     """What is learnt in each index that answers something, what recall is measured with, and what identifies both."""
     left_out = LeftOut.of(task.without, task.exclude_titles)
     files = {
-        path.stem: left_out.rest(path, answerable=True, seed=config.seed, take=config.take.get(path.stem))
-        for path in task.questions
+        name: left_out.rest(path, answerable=True, seed=config.seed, take=config.take.get(name))
+        for name, path in files_by_name(task.questions).items()
     }
-    if len(files) < len(task.questions):
-        raise RealmError("Two of the question files have the same name; rename one of them.")
-    for setting, named in (("take", config.take), ("repeat", config.repeat)):
-        for unknown in sorted(set(named) - set(files)):
-            raise RealmError(f"{setting}.{unknown}: no question file of that name; there are {', '.join(files)}.")
+    check_names(files, take=config.take, repeat=config.repeat)
     grouped = [(name, question) for name, own in files.items() for question in own]
     measured = [pair for pair in grouped if question_draw(pair[1].question) < config.holdout]
     random.Random(config.seed).shuffle(measured)
     grouped = [pair for pair in grouped if question_draw(pair[1].question) >= config.holdout]
     questions = [question for _, question in grouped]
     times = [config.repeat.get(name, 1) for name, _ in grouped]
-    ids = [one.ids for one in join_query(Wordpieces.default(), [q.question for q in questions], _width(model))]
+    width = model.config.query_wordpieces
+    ids = [one.ids for one in join_query(Wordpieces.default(), [q.question for q in questions], width)]
     folder = run / "train-retriever"
     folder.mkdir(parents=True, exist_ok=True)
     learnt: list[Learnt] = []
@@ -151,10 +148,6 @@ def _supervision(
     if not learnt:
         raise RealmError("None of the questions that are not held out has a right block near; nothing can be learnt.")
     return learnt, held_out, about
-
-
-def _width(model: Model) -> int:
-    return model.config.query_wordpieces
 
 
 def _choose_parameters(query: Embedder, config: RetrieverConfig, folder: Path) -> bool:

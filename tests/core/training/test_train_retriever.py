@@ -228,7 +228,7 @@ def test_an_index_of_another_model_is_refused(deployment: Deployment, tmp_path: 
     folder = tmp_path / "folder"
     folder.mkdir()
     twice = write_lines(folder / "tiny.jsonl", questions())
-    with pytest.raises(RealmError, match="have the same name"):
+    with pytest.raises(RealmError, match="another question file is called"):
         train(deployment, tmp_path, {}, "--questions", same, twice)
 
 
