@@ -221,6 +221,11 @@ def _why_apart(indexes: Sequence[IndexGeneration]) -> str:
     return ""
 
 
+def startable() -> list[Kind]:
+    """The kinds that a person may start."""
+    return [kind for kind in KINDS.values() if kind.by_hand]
+
+
 def kind_of(job: Job) -> Kind:
     """The kind of a job."""
     return KINDS[job.kind]

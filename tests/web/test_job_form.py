@@ -15,8 +15,8 @@ from tests.web.operating import question_set, span_set
 from tests.web.pages import stored
 from webapp.jobs.examples import NEW_JOBS
 from webapp.jobs.form import CountsField, JobForm
-from webapp.jobs.schema import kind_json, parameters_schema, startable
-from webapp.kinds import KINDS, Kind, ParameterError
+from webapp.jobs.schema import kind_json, parameters_schema
+from webapp.kinds import KINDS, Kind, ParameterError, startable
 from webapp.models import Job, JobKind, Purpose
 
 pytestmark = pytest.mark.django_db

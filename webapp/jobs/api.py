@@ -17,7 +17,7 @@ from rest_framework.reverse import reverse
 from webapp.jobs import examples
 from webapp.jobs import service as services
 from webapp.jobs.logs import read_log
-from webapp.jobs.schema import kind_json, startable
+from webapp.jobs.schema import kind_json
 from webapp.jobs.serializers import (
     JobDetailSerializer,
     JobSerializer,
@@ -27,7 +27,7 @@ from webapp.jobs.serializers import (
     MetricsSerializer,
     NewJobSerializer,
 )
-from webapp.kinds import KINDS, ParameterError
+from webapp.kinds import KINDS, ParameterError, startable
 from webapp.models import Job, JobKind, JobState, Queue
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.base import (

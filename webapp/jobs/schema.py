@@ -12,15 +12,10 @@ from drf_spectacular.extensions import OpenApiSerializerExtension
 from drf_spectacular.plumbing import ResolvedComponent
 
 from realm_core.settings import ANY, FILE, Setting
-from webapp.kinds import KINDS, Input, Kind
+from webapp.kinds import Input, Kind, startable
 from webapp.sources.service import sources
 
 TYPES: Final = {int: "integer", float: "number", str: "string", bool: "boolean", dict: "object", list: "array"}
-
-
-def startable() -> list[Kind]:
-    """The kinds that a person may start."""
-    return [kind for kind in KINDS.values() if kind.by_hand]
 
 
 def kind_json(kind: Kind) -> dict[str, Any]:

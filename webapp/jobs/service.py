@@ -14,7 +14,7 @@ from django.db import IntegrityError, transaction
 from realm_core.errors import RealmError
 from webapp.jobs import parts
 from webapp.jobs.queue import enqueue
-from webapp.kinds import KINDS, ParameterError, kind_of
+from webapp.kinds import KINDS, ParameterError, kind_of, startable
 from webapp.models import AuditEntry, Job, Schedule
 from webapp.models.job import ACTIVE, ITS_PARTS
 
@@ -37,9 +37,7 @@ def start(kind: str, parameters: Mapping[str, Any], *, by: User | str | None, se
     """
     described = KINDS.get(kind)
     if described is None or not described.by_hand:
-        raise ParameterError(
-            {"kind": f"must be one of {', '.join(k for k in KINDS if KINDS[k].by_hand)}, not {kind!r}."}
-        )
+        raise ParameterError({"kind": f"must be one of {', '.join(one.kind for one in startable())}, not {kind!r}."})
     written = described.written(described.read(parameters))
     fingerprint = _fingerprint(described.kind, written)
     with _refusing_duplicates(fingerprint):

@@ -15,7 +15,7 @@ from realm_core.errors import RealmError
 from webapp.jobs import service as services
 from webapp.jobs.form import JobForm, starting_values
 from webapp.jobs.service import AlreadyActive
-from webapp.kinds import KINDS, Kind, ParameterError
+from webapp.kinds import KINDS, Kind, ParameterError, startable
 from webapp.models import Job, JobState, Queue
 from webapp.models.job import ACTIVE, FINISHED, MAX_INTERRUPTIONS
 from webapp.pages.guards import console_form, console_page, staff_member
@@ -42,9 +42,8 @@ def job_table(request: HttpRequest) -> HttpResponse:
 def kind_list(request: HttpRequest) -> HttpResponse:
     """Every kind of job that a person can start, with a sentence each."""
     groups: dict[str, list[Kind]] = {}
-    for kind in KINDS.values():
-        if kind.by_hand:
-            groups.setdefault(kind.task.group, []).append(kind)
+    for kind in startable():
+        groups.setdefault(kind.task.group, []).append(kind)
     return render(request, "manage/kinds.html", {"groups": groups.items()})
 
 
@@ -113,6 +112,6 @@ def _table(request: HttpRequest) -> dict[str, Any]:
         "kind": kind,
         "queue": queue,
         "shows": [("", "all"), ("active", "waiting or running"), ("failed", "failed"), ("finished", "ended")],
-        "kinds": [(one.kind, one.title) for one in KINDS.values() if one.by_hand],
+        "kinds": [(one.kind, one.title) for one in startable()],
         "queues": Queue.choices,
     }
