@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict
 from typing import Any, Final
 
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
@@ -20,19 +18,15 @@ from webapp.asking.history import asker_key
 from webapp.asking.kept_api import answer_json
 from webapp.asking.serializers import AnswerSerializer, QuestionSerializer, RetrievalSerializer
 from webapp.models import AskedAnswer
-from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.base import AskingView, checked, problem_responses
+from webapp.rest.parameters import idempotency_key, key_parameter
 from webapp.rest.throttle import AskThrottle
 
-_KEY: Final = OpenApiParameter(
-    "Idempotency-Key",
-    OpenApiTypes.STR,
-    OpenApiParameter.HEADER,
-    description="1 to 255 visible characters, such as a UUID. The same key and question within 24 hours return the "
+_KEY: Final = key_parameter(
+    "1 to 255 visible characters, such as a UUID. The same key and question within 24 hours return the "
     "stored answer (200, `Idempotency-Replayed: true`), another question 422, and 409 while the first is under "
-    "way.",
+    "way."
 )
-_VISIBLE: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 class AskView(AskingView):
@@ -70,11 +64,9 @@ class AskView(AskingView):
         """The answer, and whether it is a stored one."""
         # A program with a token has no history in a browser, whatever cookies it sends.
         history = "" if request.auth else asker_key(request)
-        key = request.headers.get("Idempotency-Key")
+        key = idempotency_key(request)
         if key is None:
             return asking.ask(**question, asker=request.user, session_key=history), False
-        if not _VISIBLE.fullmatch(key):
-            raise InvalidRequest(FieldError("Idempotency-Key", "A key is 1 to 255 visible ASCII characters."))
         asking.checked(**question, access=access_of(request.user))
         claim = idempotency.claim(asker_name(request), key, question)
         if isinstance(claim, AskedAnswer):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Final
@@ -59,18 +58,14 @@ from webapp.rest.base import (
     problem_responses,
     without_body,
 )
-from webapp.rest.parameters import only_parameters, whole_number
+from webapp.rest.parameters import idempotency_key, key_parameter, only_parameters, whole_number
 from webapp.rest.throttle import EditThrottle
 
 BODY_BYTES: Final = LARGEST_FILE_BYTES + (1 << 20)  # a file and the rest of the request's body
-_VISIBLE: Final = re.compile(r"[\x21-\x7e]{1,255}")
-_KEY: Final = OpenApiParameter(
-    "Idempotency-Key",
-    OpenApiTypes.STR,
-    OpenApiParameter.HEADER,
-    description="1 to 255 visible characters. The same key and request within 24 hours make one edit (the second is "
+_KEY: Final = key_parameter(
+    "1 to 255 visible characters. The same key and request within 24 hours make one edit (the second is "
     "answered with 200 and `Idempotency-Replayed: true`), another request gets 422, and 409 while the first is under "
-    "way.",
+    "way."
 )
 _FILTERS: Final = (
     OpenApiParameter(
@@ -111,11 +106,9 @@ class _DocumentsView(OperatorView):
         status: int,
     ) -> Response:
         """Make an edit, once for each key, and describe it."""
-        key = request.headers.get("Idempotency-Key")
+        key = idempotency_key(request)
         if key is None:
             return _told(edit(None), status)
-        if not _VISIBLE.fullmatch(key):
-            raise InvalidRequest(FieldError("Idempotency-Key", "A key is 1 to 255 visible ASCII characters."))
         claim = claim_edit(asker_name(request), key, sent)
         if isinstance(claim, list):
             replayed = documents.Edited(None, claim)

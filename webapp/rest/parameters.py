@@ -1,7 +1,8 @@
-"""Query parameters, read strictly: filters and order of a list, whole numbers."""
+"""Query parameters, read strictly: filters and order of a list, whole numbers; and the header `Idempotency-Key`."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from webapp.refusals import FieldError, InvalidRequest
 
 _LARGEST_ID: Final = 2**63 - 1  # the largest value of an id column
 _TRUTH: Final = {"true": True, "false": False}
+_VISIBLE: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,19 @@ def ordering(request: Request, fields: Sequence[str]) -> tuple[str, str]:
     if given.removeprefix("-") not in fields:
         raise InvalidRequest(FieldError("order", f"This must be one of {', '.join(fields)}, or the same with a -."))
     return given, "-pk" if given.startswith("-") else "pk"
+
+
+def key_parameter(description: str) -> OpenApiParameter:
+    """The description of the header that `idempotency_key` reads."""
+    return OpenApiParameter("Idempotency-Key", OpenApiTypes.STR, OpenApiParameter.HEADER, description=description)
+
+
+def idempotency_key(request: Request) -> str | None:
+    """The key of a request that is to be carried out once, if it has one."""
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and not _VISIBLE.fullmatch(key):
+        raise InvalidRequest(FieldError("Idempotency-Key", "A key is 1 to 255 visible ASCII characters."))
+    return key
 
 
 def whole_number(request: Request, name: str, default: int, *, low: int = 0, high: int = _LARGEST_ID) -> int:
