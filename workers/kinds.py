@@ -25,7 +25,7 @@ from realm_core.tasks import JOBS
 from webapp.artefacts.registering import record_corpus, record_index, record_model, record_spans
 from webapp.documents import folding, joining
 from webapp.documents.joining import JoinFiles
-from webapp.documents.service import EditConflict
+from webapp.documents.states import EditConflict
 from webapp.kinds import Parameters, kind_of
 from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, Job, ModelVersion
 from webapp.questions import service as questions
@@ -197,7 +197,7 @@ def _excluded_titles(job: Job) -> Path:
 
 def _fold_places(job: Job, index: IndexGeneration) -> dict[str, Path]:
     """The living corpus above an index. All attempts fold the state of the first one, and so make the same base."""
-    row = index.states.filter(is_current=True).first()
+    row = index.state_now()
     if row is None:
         raise RealmError(f"No document was edited above {index.generation}, or its edits were folded already.")
     present, first, now = LivingState.from_json(row.state), job.run_dir / "state.json", job.run_dir / "now.json"

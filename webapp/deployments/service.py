@@ -31,7 +31,7 @@ from realm_core.model.identity import read_hashes, verified_weights
 from realm_core.object_store import get_folder
 from realm_core.pace import low_priority
 from webapp.documents import bringing, origins, purged
-from webapp.documents.service import EditConflict
+from webapp.documents.states import EditConflict
 from webapp.evaluations import service as comparing
 from webapp.models import AuditEntry, Deployment, Evaluation, IndexGeneration, ModelVersion
 from webapp.refusals import StateConflict

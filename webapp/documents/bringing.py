@@ -109,7 +109,7 @@ def waiting() -> Waiting | None:
 
 def _waiting(earlier: IndexGeneration, index: IndexGeneration) -> Waiting:
     """What was edited above `earlier` and is not so above `index`."""
-    view = opened(index, index.states.filter(is_current=True).first())
+    view = opened(index, index.state_now())
     rows = _edited(earlier, index)
     # In the corpus's own collection is one that names the earlier corpus, too.
     own = {earlier.corpus.name} - {index.corpus.name}
@@ -159,7 +159,7 @@ def carry(earlier: IndexGeneration, later: IndexGeneration, *, by: User | str | 
 
 def _refuse_exposed(found: Waiting, later: IndexGeneration) -> None:
     """CannotBring if what was moved to another collection would stay where it was, under another id."""
-    view = opened(later, later.states.filter(is_current=True).first())
+    view = opened(later, later.state_now())
     moved = dict(
         Document.objects.filter(index=found.index, document_id__in=[one for one, _ in found.twins]).values_list(
             "document_id", "collection"
@@ -184,7 +184,7 @@ def _remember_removed(earlier: IndexGeneration, later: IndexGeneration) -> None:
 
 
 def _brought(found: Waiting, *, by: User | str | None, above: IndexGeneration | None = None) -> Brought:
-    view = opened(found.index, found.index.states.filter(is_current=True).first())
+    view = opened(found.index, found.index.state_now())
     rows = {row.document_id: row for row in Document.objects.filter(index=found.index, document_id__in=found.documents)}
     places = view.with_ids(found.documents)
     changes: list[CorpusChange] = []

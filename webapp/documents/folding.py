@@ -22,7 +22,7 @@ from realm_core.errors import RealmError
 from realm_core.files import read_json
 from realm_core.living.state import BASE, LivingState
 from webapp.artefacts.registering import record_corpus, record_index
-from webapp.documents.service import EditConflict, state_row
+from webapp.documents.states import EditConflict, state_row
 from webapp.documents.viewing import active
 from webapp.jobs import service as jobs
 from webapp.models import (
@@ -80,7 +80,7 @@ class Edits:
 
 def edits(index: IndexGeneration) -> Edits:
     """What was edited above an index. Reads manifests, no texts."""
-    row = index.states.filter(is_current=True).first()
+    row = index.state_now()
     if row is None:
         return Edits()
     state, segments = LivingState.from_json(row.state), folders_of(index)[0] / "segments"

@@ -41,7 +41,7 @@ class JoinFiles:
         if self._rows.exists():
             return
         self._rows.parent.mkdir(parents=True, exist_ok=True)
-        rows = [index.states.filter(is_current=True).first() for index in indexes]
+        rows = [index.state_now() for index in indexes]
         for file, index, row in zip(self.states, indexes, rows, strict=True):
             state_of(index, row).save(file)
         write_json(self.purged, _purged(indexes))

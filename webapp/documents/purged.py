@@ -17,9 +17,9 @@ from django.db.models import Max, QuerySet
 
 from realm_core.errors import RealmError
 from webapp.documents import origins
-from webapp.documents.purging import Overtaken, advanced, cut, empty
+from webapp.documents.purging import cut, empty
 from webapp.documents.reading import BASE_FORMAT
-from webapp.documents.service import EditConflict
+from webapp.documents.states import ATTEMPTS, EditConflict, Overtaken, advanced
 from webapp.documents.viewing import opened
 from webapp.models import AuditEntry, ChangeKind, CorpusChange, CorpusState, Document, GoneBlock, IndexGeneration
 from webapp.serving.embedding import embedding_of
@@ -28,7 +28,6 @@ from webapp.serving.living import indexes_beside, store_of
 if TYPE_CHECKING:
     from realm_core.living.view import CorpusView
 
-_ATTEMPTS: Final = 5
 _PUT: Final = (ChangeKind.ADDED, ChangeKind.CHANGED)
 
 
@@ -51,7 +50,7 @@ def unmasked_purges(index: IndexGeneration) -> UnmaskedPurges | None:
     purged, elsewhere = _purged(index), _purged_elsewhere(index)
     if not purged and not elsewhere:
         return None
-    row = _current(index)
+    row = index.state_now()
     view = opened(index, row)
     places = view.with_ids(purged)
     put_anywhere = _last(_changes_beside(index).filter(kind__in=_PUT, document__document_id__in=places))
@@ -102,20 +101,16 @@ def _last(changes: QuerySet[CorpusChange]) -> dict[str, int]:
 
 def mask_purged(index: IndexGeneration, *, by: User | str | None) -> int:
     """Mask what an index still has of what was purged; how many documents that were. EditConflict."""
-    for _ in range(_ATTEMPTS):
-        before = _current(index)
+    for _ in range(ATTEMPTS):
+        before = index.state_now()
         try:
             return _masked(index, by)
         except (Overtaken, IntegrityError):
             continue
         except RealmError:  # a purge meanwhile removes the segments of the state that was read
-            if _current(index) == before:
+            if index.state_now() == before:
                 raise
     raise EditConflict
-
-
-def _current(index: IndexGeneration) -> CorpusState | None:
-    return index.states.filter(is_current=True).first()
 
 
 def _masked(index: IndexGeneration, by: User | str | None) -> int:

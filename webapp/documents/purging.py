@@ -27,7 +27,7 @@ from django.utils import timezone
 from realm_core.errors import RealmError
 from webapp.documents import originals, origins
 from webapp.documents.reading import BASE_FORMAT
-from webapp.documents.service import EditConflict, state_row
+from webapp.documents.states import ATTEMPTS, EditConflict, Overtaken, advanced
 from webapp.documents.viewing import DocumentMissing, active, opened
 from webapp.models import (
     AskedAnswer,
@@ -55,12 +55,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PURGED_TITLE: Final = "Purged document"
-_ATTEMPTS: Final = 5
 _AT_ONCE: Final = 500  # ids in one query
-
-
-class Overtaken(Exception):
-    """An edit was committed meanwhile."""
 
 
 # An index, and the row of its current state; None: the unchanged base.
@@ -91,7 +86,7 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
     from realm_core.living.purging import purge as purge_files
 
     ids = tuple(dict.fromkeys(document_ids))
-    for _ in range(_ATTEMPTS):
+    for _ in range(ATTEMPTS):
         deployment = active()  # a fold that overtakes a purge changes the index
         index = deployment.index
         store, embed = store_of(index), embedding_of(deployment.model)
@@ -276,22 +271,6 @@ def _commit(
         raise Overtaken from None
 
 
-def advanced(
-    index: IndexGeneration, row: CorpusState | None, before: LivingState, after: LivingState, by: User | None
-) -> tuple[CorpusState, CorpusState]:
-    """Make a state above an index the current one; the rows of the one before and of this one. Overtaken."""
-    if row is None:  # what the first edit changed
-        row = state_row(index, before, None)
-    current = CorpusState.objects.filter(pk=row.pk, is_current=True)
-    if after == before:
-        if not current.exists():
-            raise Overtaken
-        return row, row
-    if not current.update(is_current=False):
-        raise Overtaken
-    return row, state_row(index, after, by)
-
-
 def _unchanged(document: Document) -> tuple[CorpusState, CorpusState]:
     """The state above the index of a document, which has been removed, twice."""
     row = CorpusState.objects.get(index=document.index_id, is_current=True)
@@ -350,7 +329,7 @@ def _holding_elsewhere(index: IndexGeneration, block_ids: Collection[str]) -> li
             continue
         store = store_of(other)
         try:
-            view = store.view(state_of(other, other.states.filter(is_current=True).first()))
+            view = store.view(state_of(other, other.state_now()))
         except RealmError as error:
             log.warning("The index %s cannot be read, so the receipt does not say what it holds: %s", other, error)
             continue

@@ -20,6 +20,7 @@ from django.db import IntegrityError, transaction
 from realm_core.errors import RealmError
 from webapp.documents import fetching, originals
 from webapp.documents.reading import BASE_FORMAT, DocumentInput, Taken, Unreadable, checked, named, read
+from webapp.documents.states import ATTEMPTS, EditConflict, Overtaken, advanced
 from webapp.documents.viewing import DocumentMissing, active, current_view, opened
 from webapp.models import (
     GONE,
@@ -41,10 +42,7 @@ from webapp.serving.living import store_of
 
 if TYPE_CHECKING:
     from realm_core.living.documents import LivingDocument
-    from realm_core.living.state import LivingState
     from realm_core.living.view import CorpusView
-
-_ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -67,19 +65,6 @@ class DocumentExists(StateConflict):
 
     def __init__(self, document_id: str) -> None:
         super().__init__(f"The corpus has a document {document_id!r} already; change that one.")
-
-
-class EditConflict(StateConflict):
-    """Others kept editing the corpus at the same moment."""
-
-    retry_after_s = 1
-
-    def __init__(self) -> None:
-        super().__init__("Others are editing the corpus at this moment; nothing of this edit has happened.")
-
-
-class _Overtaken(Exception):
-    """Another edit was committed meanwhile."""
 
 
 Kept = Callable[[Edited], None]
@@ -144,7 +129,7 @@ def _put(
             raise DocumentMissing(changed_id)
         for one in taken:
             if one.text_of is not None and view.document(there[one.document.id]) != one.text_of:
-                raise _Overtaken  # another edit has changed it since it was read
+                raise Overtaken  # another edit has changed it since it was read
 
     taken = [_with_file(one) for one in taken]
     taken = [one if one.pdf is None else replace(one, original=originals.keep(one.pdf)) for one in taken]
@@ -205,19 +190,19 @@ class _Edit:
 
 
 def _edit(edit: _Edit, timings_ms: dict[str, float]) -> Edited:
-    for _ in range(_ATTEMPTS):
+    for _ in range(ATTEMPTS):
         if edit.above is not None:
             index, model = edit.above, edit.above.model
         else:
             deployment = active()  # a fold or a deployment that overtakes an edit changes the index
             index, model = deployment.index, deployment.model
-        row = index.states.filter(is_current=True).first()
+        row = index.state_now()
         try:
             return _attempt(edit, index, model, row, timings_ms)
-        except _Overtaken:
+        except Overtaken:
             continue
         except RealmError:  # a purge meanwhile removes the segments of the state that was read
-            if index.states.filter(is_current=True).first() == row:
+            if index.state_now() == row:
                 raise
     raise EditConflict
 
@@ -256,7 +241,7 @@ def _attempt(
 def _commit(
     index: IndexGeneration, edit: _Edit, row: CorpusState | None, before: CorpusView, after: CorpusView
 ) -> Edited:
-    """Make the new state the current one, with all rows of the edit, or raise _Overtaken."""
+    """Make the new state the current one, with all rows of the edit, or raise Overtaken."""
     ids = [*(one.document.id for one in edit.taken), *edit.removed]
     try:
         with transaction.atomic():
@@ -264,7 +249,7 @@ def _commit(
                 # A deployment locks this row, too: it sees this edit, or this edit goes above what it deployed.
                 answering = Deployment.objects.select_for_update(no_key=True).filter(is_active=True, index=index)
                 if not answering.exists():
-                    raise _Overtaken
+                    raise Overtaken
             if before.state == after.state:
                 edited = Edited(row, ids)
             else:
@@ -274,7 +259,7 @@ def _commit(
                 edit.kept(edited)
             return edited
     except IntegrityError:  # two first edits at once, or two that add the same document
-        raise _Overtaken from None
+        raise Overtaken from None
 
 
 def _written(
@@ -285,13 +270,10 @@ def _written(
     after: CorpusView,
     ids: Sequence[str],
 ) -> Edited:
-    if row is None:  # the first edit
-        if IndexGeneration.every.select_for_update().get(pk=index.pk).folded_into_id is not None:
-            raise _Overtaken
-        row = state_row(index, before.state, None)
-    if not CorpusState.objects.filter(pk=row.pk, is_current=True).update(is_current=False):
-        raise _Overtaken
-    current = state_row(index, after.state, edit.person)
+    # Before the first edit there is no row of a state that a fold would have changed.
+    if row is None and IndexGeneration.every.select_for_update().get(pk=index.pk).folded_into_id is not None:
+        raise Overtaken
+    row, current = advanced(index, row, before.state, after.state, edit.person)
     taken = {one.document.id: one for one in edit.taken}
     was, now = before.with_ids(ids), after.with_ids(ids)
     changes = []
@@ -330,13 +312,6 @@ _ACTIONS: Final = {
     ChangeKind.CHANGED: "document.change",
     ChangeKind.REMOVED: "document.remove",
 }
-
-
-def state_row(index: IndexGeneration, state: LivingState, by: User | None) -> CorpusState:
-    """Write the row of a new current state."""
-    return CorpusState.objects.create(
-        index=index, state_id=state.id, state=state.to_json(), has_edits=state.has_edits, created_by=by
-    )
 
 
 def _kind(old: LivingDocument | None, new: LivingDocument | None) -> ChangeKind:

@@ -85,7 +85,7 @@ def current_view() -> tuple[CorpusState | None, CorpusView]:
     EngineUnavailable if it cannot be read.
     """
     index = active().index
-    row = index.states.filter(is_current=True).first()
+    row = index.state_now()
     return row, opened(index, row)
 
 
@@ -107,7 +107,7 @@ def corpus_id(index: IndexGeneration, row: CorpusState | None) -> str:
 def current_corpus_id() -> str:
     """The name of the deployed corpus in answers."""
     index = active().index
-    return corpus_id(index, index.states.filter(is_current=True).first())
+    return corpus_id(index, index.state_now())
 
 
 def described(document_ids: Sequence[str]) -> list[Listed]:

@@ -52,10 +52,14 @@ class IndexGeneration(models.Model):
     def __str__(self) -> str:
         return f"{self.generation} ({self.rows:,} blocks of {self.corpus.name}, {self.model})"
 
+    def state_now(self) -> CorpusState | None:
+        """The corpus state above it, read at every call; None: no document was edited."""
+        return self.states.filter(is_current=True).first()
+
     @cached_property
     def current_state(self) -> CorpusState | None:
-        """The corpus state above it when this row was read; None: no document was edited."""
-        return self.states.filter(is_current=True).first()
+        """`state_now` when this row was read."""
+        return self.state_now()
 
     @property
     def folded_away(self) -> str:

@@ -27,7 +27,7 @@ from realm_core.corpus.tasks import PACKAGES
 from realm_core.errors import RealmError
 from webapp.deployments import service as deploying
 from webapp.deployments.service import PairCheck
-from webapp.documents.service import EditConflict
+from webapp.documents.states import EditConflict
 from webapp.evaluations.service import Candidate, measure_missing
 from webapp.jobs.service import AlreadyActive, carried_over, start
 from webapp.models import (

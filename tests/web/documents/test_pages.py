@@ -22,7 +22,8 @@ from tests.web.pages.stored import ODYSSEY
 from webapp.documents import fetching, service, viewing, views
 from webapp.documents.forms import FilesForm
 from webapp.documents.reading import Address, DocumentInput, File, Text
-from webapp.documents.service import EditConflict, Edited
+from webapp.documents.service import Edited
+from webapp.documents.states import EditConflict
 from webapp.models import AskedAnswer, CorpusChange, Deployment, Document, Fetch, FetchState, GoneBlock
 from webapp.serving.engine import EngineUnavailable
 from webapp.storage.places import fetched_dir

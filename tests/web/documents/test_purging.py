@@ -21,6 +21,7 @@ from webapp.asking import service as asking
 from webapp.documents import purging
 from webapp.documents import service as documents
 from webapp.documents.reading import DocumentInput, Text
+from webapp.documents.states import state_row
 from webapp.documents.viewing import DocumentMissing, listed, show
 from webapp.models import (
     AskedAnswer,
@@ -217,7 +218,7 @@ def test_a_first_edit_that_is_committed_first_wins(answering: Deployment, monkey
 
     def behind_a_first_edit(standings: Any, *arguments: Any) -> Any:
         if not states:
-            states.append(documents.state_row(answering.index, standings[0].view.state, None))
+            states.append(state_row(answering.index, standings[0].view.state, None))
         return commit(standings, *arguments)
 
     monkeypatch.setattr(purging, "_commit", behind_a_first_edit)
