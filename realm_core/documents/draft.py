@@ -39,7 +39,7 @@ class Budget:
 class Draft:
     """One document to be. Errors are to be read behind the file's name.
 
-    format: one of `kinds.KINDS`.
+    format: one of `file_format.FILE_FORMATS`.
     name:   of the file; its stem is the title of a document that has no other.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from realm_core.documents.draft import Budget, Draft
-from realm_core.documents.kinds import HOLDS_MANY, KINDS, kind_of
+from realm_core.documents.file_format import FILE_FORMATS, HOLDS_MANY, format_of
 from realm_core.documents.plain import declared_charset, decode, read_text
 from realm_core.documents.records import Limits, ParsedDocument
 from realm_core.errors import RealmError
@@ -18,11 +18,11 @@ def read_file(
 ) -> list[ParsedDocument]:
     """All documents of a file. `RealmError` as a whole sentence that begins with the file's name."""
     try:
-        kind = kind_of(path, name, declared_type)
+        kind = format_of(path, name, declared_type)
         if kind not in HOLDS_MANY:
             return [_one(kind, path, name, declared_type, limits)]
         if only_one:
-            raise RealmError(f"is {KINDS[kind]}, which holds many documents, and one is expected.")
+            raise RealmError(f"is {FILE_FORMATS[kind]}, which holds many documents, and one is expected.")
         from realm_core.documents.containers import read_container  # pyarrow takes a while
 
         return read_container(kind, path, Budget(limits), limits)

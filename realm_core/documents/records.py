@@ -29,7 +29,7 @@ class ParsedDocument:
     language:  two- or three-letter code; "" where the document states none.
     sections:  in order; at least one, and none is empty.
     links:     addresses of the pages that its text links to, each once, in order.
-    format:    one of `kinds.KINDS`.
+    format:    one of `file_format.FILE_FORMATS`.
     warnings:  sentences about what was guessed or not read.
     identity:  of a record that has an id (JSON lines, Parquet, MediaWiki, ZIM); else "".
     url:       where a record says that it is from; else "".

@@ -12,7 +12,7 @@ from realm_core.corpus.streams import InputFile
 from realm_core.errors import RealmError
 from realm_core.files import parse_json
 
-KINDS = {
+FILE_FORMATS = {
     "text": "plain text",
     "markdown": "Markdown",
     "html": "HTML",
@@ -91,8 +91,8 @@ _HTML = re.compile(
 _MEDIAWIKI = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?<mediawiki\b")
 
 
-def kind_of(path: Path, name: str, declared_type: str | None) -> str:
-    """One of `KINDS`; `RealmError`, to be read behind the name, for contradictions and what cannot be read.
+def format_of(path: Path, name: str, declared_type: str | None) -> str:
+    """One of `FILE_FORMATS`; `RealmError`, to be read behind the name, for contradictions and what cannot be read.
 
     declared_type: a media type, as a browser sends it; None, and types that say nothing, are not looked at.
     """
@@ -105,7 +105,7 @@ def kind_of(path: Path, name: str, declared_type: str | None) -> str:
         start = next(InputFile(path).chunks(), b"")[:_BEGINNING_BYTES]
         kind = _kind(path, start, suffixes[:-1], declared_type=None, compressed=True)
         if kind not in _COMPRESSIBLE:
-            raise RealmError(f"is compressed {KINDS[kind]}; unpack it first.")
+            raise RealmError(f"is compressed {FILE_FORMATS[kind]}; unpack it first.")
         return kind
     return _kind(path, start, suffixes, declared_type, compressed=False)
 
@@ -116,17 +116,19 @@ def _kind(path: Path, start: bytes, suffixes: list[str], declared_type: str | No
     declared = _BY_TYPE.get((declared_type or "").partition(";")[0].strip().lower())
     if content is not None:
         if named not in (None, content):
-            raise RealmError(f"is named as {KINDS[str(named)]}, but its content is {KINDS[content]}.")
+            raise RealmError(f"is named as {FILE_FORMATS[str(named)]}, but its content is {FILE_FORMATS[content]}.")
         # Browsers declare as plain text whatever text has a name that they do not know.
         if declared not in (None, content) and not (declared == "text" and content in _TEXTUAL):
-            raise RealmError(f"is declared as {KINDS[str(declared)]}, but its content is {KINDS[content]}.")
+            raise RealmError(
+                f"is declared as {FILE_FORMATS[str(declared)]}, but its content is {FILE_FORMATS[content]}."
+            )
         return content
     # Any text may be plain text, Markdown, a table, JSON lines or a piece of HTML: only a claim can tell.
     for claim, claimed in (("is named as", named), ("is declared as", declared)):
         if claimed in ("pdf", "docx", "parquet", "zim"):
-            raise RealmError(f"{claim} {KINDS[claimed]}, but its content is not: it begins {_shown(start)}.")
+            raise RealmError(f"{claim} {FILE_FORMATS[claimed]}, but its content is not: it begins {_shown(start)}.")
     if named and declared and named != declared and "text" not in (named, declared):
-        raise RealmError(f"is named as {KINDS[named]}, but declared as {KINDS[declared]}.")
+        raise RealmError(f"is named as {FILE_FORMATS[named]}, but declared as {FILE_FORMATS[declared]}.")
     if suffixes[-1:] == [".xml"]:
         raise RealmError("is XML, of which only MediaWiki dumps and XHTML are read.")
     return named or declared or "text"
