@@ -41,7 +41,7 @@ from webapp.models import DeviceLease, Job, JobState, Queue
 from webapp.models.job import MAX_ATTEMPTS
 from webapp.models.job_states import COMPANION_KINDS
 from workers import devices
-from workers.kinds import KINDS, JobExecution, RunAgain
+from workers.executions import EXECUTIONS, JobExecution, RunAgain
 from workers.refusal import TOP
 from workers.run_files import RunFiles, note
 
@@ -104,9 +104,9 @@ class JobRun:
             raise
 
     def _run(self) -> None:
-        if self._job.kind not in KINDS:
+        if self._job.kind not in EXECUTIONS:
             raise RealmError(f"This worker knows no kind of job called “{self._job.kind}”.")
-        kind = KINDS[self._job.kind]
+        kind = EXECUTIONS[self._job.kind]
         if not parts.is_needed(self._job):
             self._job.finish(self._owner, JobState.SUCCEEDED)
             return
@@ -228,7 +228,7 @@ class JobRun:
     def _record(self, status: int, reason: Reason | None, files: RunFiles, several: int) -> None:
         result = files.folder.result()
         if status == 0 and result is not None:
-            self._succeed(KINDS[self._job.kind], result, files)
+            self._succeed(EXECUTIONS[self._job.kind], result, files)
         elif reason is Reason.NOT_NEEDED:
             self._finish(JobState.SUCCEEDED, files)
         elif reason is Reason.REQUESTED:

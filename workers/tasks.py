@@ -30,9 +30,9 @@ from webapp.request_id import set_job_id
 from webapp.schedules import service as scheduling
 from workers import devices
 from workers.app import QUEUES, SLOTS, app
+from workers.executions import EXECUTIONS, JobExecution
 from workers.fetching import fetch_for
 from workers.job_run import JobRun, Timing, shutting_down
-from workers.kinds import KINDS, JobExecution
 from workers.reporting import Reporter, sign_of_life
 from workers.run_files import note
 
@@ -191,7 +191,7 @@ def _claim(job_id: str, owner: str, lease_s: float) -> Job | None:
     if job is None or job.queue != Queue.TRAIN:
         return Job.claim(job_id, owner, lease_s)
     wanted = list(devices.own())
-    kind = KINDS.get(job.kind)
+    kind = EXECUTIONS.get(job.kind)
     if kind is not None and len(wanted) > 1:
         if not kind.distributed:
             wanted = _first_free(wanted, kind.devices)

@@ -225,7 +225,7 @@ def test_every_package_of_webapp_is_a_subject_or_shared() -> None:
     ("program", "forbidden"),
     [
         (
-            "import workers.app, workers.tasks, workers.kinds, workers.supervisor\n"
+            "import workers.app, workers.tasks, workers.executions, workers.supervisor\n"
             "import importlib, pkgutil, django; django.setup(); import webapp\n"
             "from django.contrib import admin; admin.autodiscover()\n"
             "for module in pkgutil.walk_packages(webapp.__path__, 'webapp.'): importlib.import_module(module.name)",

@@ -17,7 +17,7 @@ from realm_core.task import JobPart
 from webapp.models import Job, JobKind
 from workers import tasks
 from workers.beat import every
-from workers.kinds import KINDS, JobExecution
+from workers.executions import EXECUTIONS, JobExecution
 
 __all__ = ["app"]
 
@@ -54,9 +54,9 @@ def of_scripts(kind: JobExecution, steps: int) -> JobExecution:
     return JobExecution(command=own, record=lambda job, result: result if is_script(job) else kind.record(job, result))
 
 
-KINDS["script"] = JobExecution(command=command, record=record, before=shards, beside=builder)
-KINDS[JobKind.INDEX_SHARD] = of_scripts(KINDS[JobKind.INDEX_SHARD], 5)
-KINDS[JobKind.REFRESH] = of_scripts(KINDS[JobKind.REFRESH], 100_000)
+EXECUTIONS["script"] = JobExecution(command=command, record=record, before=shards, beside=builder)
+EXECUTIONS[JobKind.INDEX_SHARD] = of_scripts(EXECUTIONS[JobKind.INDEX_SHARD], 5)
+EXECUTIONS[JobKind.REFRESH] = of_scripts(EXECUTIONS[JobKind.REFRESH], 100_000)
 app.conf.beat_schedule["tidy"]["schedule"] = every(0.5)
 tasks.RESEND_AFTER_S = 2
 # Which worker a message reaches is chance, and a test waits some seconds for one with a free device.

@@ -9,7 +9,7 @@ import pytest
 from tests.web.pages import stored
 from webapp.kinds import KINDS
 from webapp.models import Job, JobKind
-from workers.kinds import KINDS as COMMANDS
+from workers.executions import EXECUTIONS
 
 pytestmark = pytest.mark.django_db
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 def test_an_export_leaves_the_limit_to_the_model_unless_told(given: dict[str, Any], told: list[str]) -> None:
     kind = KINDS["export"]
     parameters = kind.written(kind.read({"model": stored.deployment().model_id, **given}))
-    command = COMMANDS["export"].command(Job.objects.create(kind="export", parameters=parameters))
+    command = EXECUTIONS["export"].command(Job.objects.create(kind="export", parameters=parameters))
     assert [word for word in command if word.startswith("--min-probability")] == told
 
 
@@ -33,5 +33,5 @@ def test_an_ablation_keeps_its_table_without_the_paths_of_its_commands() -> None
     stage = {"name": "ict", "seconds": 3.0}
     asked = {"plain-dev": 183, "a": 5}
     result = {"questions": asked, "rows": [{"name": "realm"}], "stages": [{**stage, "command": ["ict", "--model=/x"]}]}
-    kept = COMMANDS[JobKind.ABLATE].record(Job(kind=JobKind.ABLATE), result)
+    kept = EXECUTIONS[JobKind.ABLATE].record(Job(kind=JobKind.ABLATE), result)
     assert kept == {"questions": list(asked.items()), "rows": [{"name": "realm"}], "stages": [stage]}

@@ -16,8 +16,8 @@ from realm_core.task import JobPart
 from webapp.models import AuditEntry, DeviceLease, Job, JobKind, JobMetric, JobState
 from webapp.models.job import MAX_ATTEMPTS
 from workers import devices, job_run
+from workers.executions import EXECUTIONS, JobExecution
 from workers.job_run import JobRun, Timing
-from workers.kinds import KINDS, JobExecution
 
 pytestmark = pytest.mark.django_db
 
@@ -67,7 +67,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Job]:
     ) -> Job:
         monkeypatch.setattr(job_run, "start_in", Ended(status, said).start)
         told = {"command": lambda _job: ["module"], "record": lambda _job, result: result, **about}
-        monkeypatch.setitem(KINDS, kind, JobExecution(**told))
+        monkeypatch.setitem(EXECUTIONS, kind, JobExecution(**told))
         # A builder without a training is taken for needed, so that none has to be made.
         claimed = Job.claim(Job.objects.create(kind=kind, **(values or {})).pk, "me", 60)
         assert claimed is not None

@@ -15,8 +15,8 @@ from realm_core.runs.folder import RunFolder
 from webapp.models import Job, JobKind, JobMetric, JobState
 from webapp.models.job import ITS_PARTS
 from workers import job_run
+from workers.executions import EXECUTIONS, JobExecution
 from workers.job_run import JobRun, Timing
-from workers.kinds import KINDS, JobExecution
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_only]
 
@@ -73,7 +73,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
         process = Running(lambda: happens(Job.objects.get(pk=job.pk)), answer)
         monkeypatch.setattr(job_run, "start_in", process.start)
         monkeypatch.setitem(
-            KINDS, job.kind, JobExecution(command=lambda _job: ["module"], record=lambda _job, result: result)
+            EXECUTIONS, job.kind, JobExecution(command=lambda _job: ["module"], record=lambda _job, result: result)
         )
         claimed = Job.claim(job.pk, "me", 60)
         assert claimed is not None

@@ -20,7 +20,7 @@ from webapp.jobs.schema import parameters_schema
 from webapp.kinds import KINDS, Kind, ParameterError
 from webapp.models import Job, Purpose
 from webapp.storage.places import resolve
-from workers.kinds import execution_of
+from workers.executions import execution_of
 
 pytestmark = pytest.mark.django_db
 

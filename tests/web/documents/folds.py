@@ -8,7 +8,7 @@ from realm_core.runs.activity import Activity
 from webapp.documents import folding
 from webapp.models import Deployment, Job
 from webapp.serving.engine import holder
-from workers.kinds import KINDS, task_of
+from workers.executions import EXECUTIONS, task_of
 
 
 def compute(job: Job) -> dict[str, object]:
@@ -22,7 +22,7 @@ def compute(job: Job) -> dict[str, object]:
 def fold() -> Deployment:
     """Fold what is above the index that answers, and load what answers then."""
     job = folding.start(by=None)
-    KINDS["fold"].record(job, compute(job))
+    EXECUTIONS["fold"].record(job, compute(job))
     Job.objects.filter(pk=job.pk).update(state="succeeded")
     holder().refresh(wait=True)
     deployment = Deployment.active()

@@ -38,7 +38,7 @@ from webapp.models import (
     Job,
 )
 from webapp.serving.engine import holder
-from workers.kinds import KINDS, RunAgain
+from workers.executions import EXECUTIONS, RunAgain
 
 FINLAND = Text("Turku is a city in Finland.\nIts castle was founded in 1280.")
 TURKU = DocumentInput(FINLAND, "turku", "Turku", licence="CC0", tags=("city",))
@@ -130,13 +130,13 @@ def test_an_edit_during_the_fold_is_there_afterwards(edited: Deployment) -> None
     documents.add([replace(TURKU, document_id="oulu", title="Oulu")], by=None)
     documents.remove(["Berlin", "turku"], by=None)
     with pytest.raises(RunAgain):
-        KINDS["fold"].record(job, result)
+        EXECUTIONS["fold"].record(job, result)
     assert Deployment.active() == edited and titles() >= {"Oulu", "Mars"}
 
     now = answers()
     again = folds.compute(job)
     assert again["generation"] == result["generation"], "what was folded is not folded again"
-    KINDS["fold"].record(job, again)
+    EXECUTIONS["fold"].record(job, again)
     holder().refresh(wait=True)
     assert [told(one) for one in answers()] == [told(one) for one in now]
     assert titles() >= {"Oulu", "Mars"} and titles().isdisjoint({"Berlin", "Turku", "Nile"})
@@ -153,7 +153,7 @@ def test_an_edit_that_a_fold_overtakes_is_repeated_above_the_new_index(
 
     def overtaken(*given: Any) -> Any:
         if Deployment.active() == edited:
-            KINDS["fold"].record(job, result)
+            EXECUTIONS["fold"].record(job, result)
         return commit(*given)
 
     monkeypatch.setattr(webapp.documents.service, "_commit", overtaken)
@@ -174,10 +174,10 @@ def test_a_fold_that_fails_while_it_is_recorded_has_not_happened(
     with monkeypatch.context() as context:
         context.setattr(AuditEntry, "record", lambda *_given, **_more: 1 / 0)  # the last step
         with pytest.raises(ZeroDivisionError):
-            KINDS["fold"].record(job, result)
+            EXECUTIONS["fold"].record(job, result)
     assert (list(Document.objects.values()), list(edited.index.states.values())) == before
     assert Deployment.active() == edited and IndexGeneration.every.count() == 1 and "Turku" in titles()
-    KINDS["fold"].record(job, result)
+    EXECUTIONS["fold"].record(job, result)
     assert Deployment.active() != edited
 
 
@@ -187,7 +187,7 @@ def test_what_another_deployment_has_replaced_is_not_folded(edited: Deployment) 
     edited.is_active = False
     edited.save()
     with pytest.raises(RealmError, match="answers no more"):
-        KINDS["fold"].record(job, result)
+        EXECUTIONS["fold"].record(job, result)
 
 
 def test_nothing_goes_back_to_what_was_folded(edited: Deployment) -> None:
@@ -262,7 +262,7 @@ def test_page_and_command_start_it(edited: Deployment, staff: Person) -> None:
     assert "Fold them" not in page and f"/manage/jobs/{job.pk}/" in page
     with pytest.raises(CommandError, match=f"already by job {job.pk}"):
         call_command("documents", "fold")
-    KINDS["fold"].record(job, folds.compute(job))
+    EXECUTIONS["fold"].record(job, folds.compute(job))
     Job.objects.filter(pk=job.pk).update(state="succeeded")
     assert "Fold them" not in client.get("/manage/documents/").content.decode()
     into, old = IndexGeneration.objects.get(folded_from__isnull=False), edited.index_id

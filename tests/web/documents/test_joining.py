@@ -33,10 +33,9 @@ from webapp.documents.remaining import RemovalStage, folders_of
 from webapp.documents.viewing import show
 from webapp.jobs import service as jobs
 from webapp.jobs.form import JobForm
-from webapp.kinds import KINDS as JOB_KINDS
-from webapp.kinds import ParameterError
+from webapp.kinds import KINDS, ParameterError
 from webapp.models import Collection, Deployment, IndexGeneration, Job
-from workers.kinds import KINDS, RunAgain
+from workers.executions import EXECUTIONS, RunAgain
 
 HANDBOOK = {
     "Harbour": "The harbour of Turku opens at nine. Its pilot is called Ada.",
@@ -72,7 +71,7 @@ def join(*indexes: IndexGeneration, name: str = "all") -> IndexGeneration:
 
 
 def record(job: Job, result: dict[str, object]) -> IndexGeneration:
-    kept = KINDS["join"].record(job, result)
+    kept = EXECUTIONS["join"].record(job, result)
     Job.objects.filter(pk=job.pk).update(state="succeeded", result=kept)
     return IndexGeneration.objects.get(pk=kept["index"])
 
@@ -196,7 +195,7 @@ def test_a_purge_while_it_is_joined_leaves_nothing_behind(
     result = folds.compute(job)
     purging.purge(["Nile"], by=None)
     with pytest.raises(RunAgain, match="purged meanwhile"):
-        KINDS["join"].record(job, result)
+        EXECUTIONS["join"].record(job, result)
     assert not Path(str(result["snapshot"])).exists() and not Path(str(result["generation"])).exists()
     again = record(job, folds.compute(job))
     assert again.rows == len(ARTICLES) + 1
@@ -276,7 +275,7 @@ def test_what_cannot_be_joined_is_refused_at_once(
 
 
 def test_the_form_starts_it(answering: Deployment, handbook: IndexGeneration, staff: Person) -> None:
-    form = JobForm(JOB_KINDS["join"], None, {})
+    form = JobForm(KINDS["join"], None, {})
     assert list(form.fields) == ["index", "corpus_name", "search"]
     page = staff.client.get("/manage/jobs/new/join/").content.decode()
     assert "Join corpora" in page and handbook.generation in page

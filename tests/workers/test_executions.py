@@ -26,8 +26,8 @@ from webapp.models import CorpusSnapshot, Evaluation, Job, JobKind, ModelVersion
 from webapp.schedules import service as scheduling
 from webapp.storage.places import resolve, sources_dir
 from workers import devices
+from workers.executions import EXECUTIONS, parameters_of
 from workers.job_run import JobRun, Timing
-from workers.kinds import KINDS, parameters_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
 
@@ -45,12 +45,12 @@ def work(towns: Towns, db: None) -> Work:
 def done(kind: str, parameters: dict[str, Any]) -> Job:
     """The job, done as a worker does it; recorded once more, it gives the same."""
     job = jobs.start(kind, parameters, by=None)
-    package, activity, *words = KINDS[kind].command(job)
-    assert package == "realm_core" and KINDS[kind].made(job) is None
+    package, activity, *words = EXECUTIONS[kind].command(job)
+    assert package == "realm_core" and EXECUTIONS[kind].made(job) is None
     activity_of(activity, words, run=job.run_dir)
     result = read_json(job.run_dir / "result.json")
-    job.result = KINDS[kind].record(job, result)
-    assert KINDS[kind].record(job, result) == job.result
+    job.result = EXECUTIONS[kind].record(job, result)
+    assert EXECUTIONS[kind].record(job, result) == job.result
     job.save()
     return job
 
@@ -63,7 +63,7 @@ def test_a_model_is_warmed_up_exported_and_measured(work: Work) -> None:
     assert ict.result["model"] == made.pk
     assert read_hashes(resolve(made.path)) == (made.model_hash, made.block_hash)
     assert resolve(made.path).name == f"my-embedder-{ict.pk.hex[:8]}"
-    assert KINDS["ict"].made(ict) == {"path": str(resolve(made.path))}
+    assert EXECUTIONS["ict"].made(ict) == {"path": str(resolve(made.path))}
 
     export = done("export", {"model": made.pk, "query": "float16", "reader": "int8", "min_probability": 0.2})
     packed = ModelVersion.objects.get(job=export)
@@ -169,7 +169,7 @@ def test_a_source_that_is_not_there_is_named(work: Work) -> None:
 def test_a_model_that_an_earlier_attempt_published_is_recorded(work: Work, towns: Towns) -> None:
     """The process was killed between publishing and saying so."""
     job = jobs.start("ict", {"model": work.model.pk, "corpus": work.corpus.pk}, by=None)
-    output = next(word for word in KINDS["ict"].command(job) if word.startswith("--output="))
+    output = next(word for word in EXECUTIONS["ict"].command(job) if word.startswith("--output="))
     folder = Path(output.partition("=")[2])
     folder.parent.mkdir(exist_ok=True)
     folder.symlink_to(towns.model)
@@ -198,12 +198,12 @@ def test_the_same_job_is_told_the_same_at_every_attempt(work: Work) -> None:
         "rows": ["realm", "bm25"],
     }
     job = Job.objects.create(kind=JobKind.ABLATE, parameters=parameters)
-    told = KINDS[JobKind.ABLATE].command(job)
+    told = EXECUTIONS[JobKind.ABLATE].command(job)
     task = task_told(told[1], told[2:])
     assert isinstance(task, Ablate) and task.rows == ["realm", "bm25"]
     assert task.settings == AblationConfig(ict=IctConfig(steps=3), finetune=FinetuneConfig(repeat={"some": 2}))
     (job.run_dir / "excluded-titles.json").write_text('["As it was at the first attempt"]')
-    assert KINDS[JobKind.ABLATE].command(job) == told
+    assert EXECUTIONS[JobKind.ABLATE].command(job) == told
     assert "first attempt" in (job.run_dir / "excluded-titles.json").read_text()
     assert parameters_of(job)["dev"] == [work.measure]
 

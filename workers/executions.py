@@ -340,4 +340,4 @@ _RECORD: Final[dict[str, Callable[[Job, dict[str, Any]], dict[str, Any]]]] = {
     "spans": _record_spans,
 }
 
-KINDS: Final[dict[str, JobExecution]] = {name: execution_of(task) for name, task in JOBS.items()}
+EXECUTIONS: Final[dict[str, JobExecution]] = {name: execution_of(task) for name, task in JOBS.items()}
