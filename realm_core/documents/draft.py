@@ -113,7 +113,7 @@ class Draft:
         """Say what was guessed or not read."""
         self._warnings[sentence] = None
 
-    def finish(self, *, identity: str = "", url: str = "") -> ParsedDocument:
+    def finish(self, *, identity: str = "") -> ParsedDocument:
         """The document; `RealmError` if it holds no text."""
         title = tidy_line(self.title) or self._first_heading
         if not self._sections:
@@ -127,7 +127,7 @@ class Draft:
         )
         return ParsedDocument(
             title, language_code(self.language), sections, tuple(self._links), self._format, tuple(self._warnings),
-            identity, url,
+            identity,
         )  # fmt: skip
 
 

@@ -18,12 +18,13 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from realm_core.computing import compute, compute_aside, wait_for_quiet
-from realm_core.corpus.records import Block
 from realm_core.errors import EngineUnavailable, RealmError
 from realm_core.index.choice import WantedSearch
 from realm_core.index.embedding import embed
@@ -51,6 +52,7 @@ from realm_core.text.wordpieces import Wordpieces
 
 log = logging.getLogger(__name__)
 
+_STAGES = ("wait", "embed", "search", "read", "marginalise")
 BATCH_QUESTIONS = 64  # at most; each is answered as soon as its blocks have been read
 CAPACITY = 128  # questions in the queue
 DEADLINE_S = 600.0
@@ -257,11 +259,6 @@ class Engine:
         assert isinstance(filling, Filling)
         return filling
 
-    def block(self, block_id: str) -> Block | None:
-        """A block of the corpus by its id."""
-        texts = self._corpus.texts
-        return next(iter(texts.blocks_with(block_id)), None)
-
     @property
     def collections(self) -> dict[str, CollectionFacts]:
         """The collections that are searched now, by name; empty where the engine was loaded without a living corpus."""
@@ -376,18 +373,11 @@ class Engine:
                 answer = self._reading.answer(q.text, blocks, q.normalisation)
                 read_as = "" if result.question == q.text else result.question
                 done = time.perf_counter()
-                timings_ms = {
-                    "wait": (started - queued.queued_at) * 1e3,
-                    "embed": (embedded - started) * 1e3,
-                    "search": (searched - embedded) * 1e3,
-                    "read": (read_at - searched) * 1e3,
-                    "marginalise": (done - read_at) * 1e3,
-                }
-                latency_ms = (done - queued.queued_at) * 1e3
                 collections = {block.block_id: corpus.collection_of(block) for block in result.blocks}
                 evidence = tuple(replace(one, collection=collections[one.block_id]) for one in answer.evidence)
                 answer = replace(answer, evidence=evidence, corpus=corpus.id, read_as=read_as)
-                queued.future.set_result(replace(answer, latency_ms=latency_ms, timings_ms=timings_ms))
+                times = _times(queued.queued_at, started, embedded, searched, read_at, done)
+                queued.future.set_result(replace(answer, **times))
 
     def _read_as(self, corpus: ServedCorpus, questions: Sequence[_AskRequest]) -> tuple[list[str], torch.Tensor]:
         """Each question as it is meant, and its vector [D]: [B, D]."""
@@ -416,15 +406,8 @@ class Engine:
         read_at = time.perf_counter()
         filling = self._masks.filling(request.masked, blocks, [null_score, *scores], log_token_KJV)
         done = time.perf_counter()
-        timings_ms = {
-            "wait": (started - queued.queued_at) * 1e3,
-            "embed": (embedded - started) * 1e3,
-            "search": (searched - embedded) * 1e3,
-            "read": (read_at - searched) * 1e3,
-            "marginalise": (done - read_at) * 1e3,
-        }
-        latency_ms = (done - queued.queued_at) * 1e3
-        queued.future.set_result(replace(filling, corpus=corpus.id, latency_ms=latency_ms, timings_ms=timings_ms))
+        times = _times(queued.queued_at, started, embedded, searched, read_at, done)
+        queued.future.set_result(replace(filling, corpus=corpus.id, **times))
 
 
 def _load_model(folder: Path, device: torch.device) -> Model:
@@ -434,6 +417,12 @@ def _load_model(folder: Path, device: torch.device) -> Model:
     for part in (loaded.query, loaded.reader, *for_filling):
         part.for_inference(device)
     return loaded
+
+
+def _times(*marks_s: float) -> dict[str, Any]:
+    """latency_ms and timings_ms of a result, from the moments between which a request's stages lie."""
+    spent_ms = {stage: (end - start) * 1e3 for stage, (start, end) in zip(_STAGES, pairwise(marks_s), strict=True)}
+    return {"latency_ms": (marks_s[-1] - marks_s[0]) * 1e3, "timings_ms": spent_ms}
 
 
 def _checked_text(text: str, name: str) -> str:

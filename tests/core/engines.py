@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+from realm_core.corpus.records import Block
 from realm_core.model.config import Normalisation
 from realm_core.questions.answers import normalise_answer
 from realm_core.serving.engine import Engine
@@ -23,6 +24,14 @@ QUESTIONS = [
     "capital of Bhutan",
     "x",
 ]
+
+
+def block_of(engine: Engine, block_id: str) -> Block:
+    """A block of an engine's corpus."""
+    texts = engine._corpus.texts
+    row = texts.row_of(block_id)
+    assert row is not None
+    return texts.block(row)
 
 
 def engine_of(deployment: Deployment, **options: Any) -> Engine:

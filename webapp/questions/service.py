@@ -42,14 +42,13 @@ def record_file(
     name: str = "",
     origin: str = "",
     leave_out_measured: bool = False,
-    by: User | str | None = None,
 ) -> QuestionSet:
     """Record the questions of a file under `name` (default: the file's, without its ending). As `record`."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise RealmError(f"{path} cannot be read: {error.strerror}.") from None
-    return record(content, name or path.stem, purpose, origin=origin, leave_out_measured=leave_out_measured, by=by)
+    return record(content, name or path.stem, purpose, origin=origin, leave_out_measured=leave_out_measured)
 
 
 def record(

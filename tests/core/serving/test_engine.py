@@ -227,13 +227,6 @@ def test_retrieving_finds_the_blocks_that_asking_reads(precise: Engine) -> None:
         assert (b.score, b.prior) == pytest.approx((own.retriever_score, own.retriever_prior), abs=1e-5)
 
 
-def test_a_block_is_found_by_its_id(precise: Engine) -> None:
-    found = precise.retrieve("x", k=1).blocks[0]
-    known = precise.block(found.block_id)
-    assert known is not None and (known.title, known.text) == (found.title, found.text)
-    assert precise.block("0" * 32) is None and precise.block("nonsense") is None
-
-
 def test_approximate_search(deployment: Deployment, precise: Engine) -> None:
     """By the index's own choice and by order; and exactly all the same where that is said."""
     folder, quiet = deployment.root / "approximate", Activity(quiet=True)

@@ -9,7 +9,7 @@ import pytest
 
 from realm_core.serving.engine import Engine
 from realm_core.serving.future_years import future_years, names_all
-from tests.core.engines import check_sums
+from tests.core.engines import block_of, check_sums
 
 THIS_YEAR = datetime.datetime.now(datetime.UTC).year
 SOON = THIS_YEAR + 5
@@ -41,5 +41,7 @@ def test_a_block_that_does_not_name_the_year_says_not_here(engine: Engine) -> No
 
 
 def test_a_block_that_names_it_is_read(engine: Engine) -> None:
-    block = replace(engine.block(engine.ask("The Suez Canal?", k=1).evidence[0].block_id), text=f"It ends in {SOON:,}.")
+    block = replace(
+        block_of(engine, engine.ask("The Suez Canal?", k=1).evidence[0].block_id), text=f"It ends in {SOON:,}."
+    )
     assert names_all({str(SOON)}, block) and not names_all({str(SOON + 1)}, block) and names_all(set(), block)

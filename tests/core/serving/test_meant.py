@@ -12,14 +12,15 @@ from realm_core.serving import retrieval
 from realm_core.serving.corpus import Wanted
 from realm_core.serving.engine import Engine
 from realm_core.text.spelling import QuestionReading
+from tests.core.engines import block_of
 
 
 @pytest.mark.parametrize("typed", ["Amazon", "Amazn"])
 def test_a_word_of_any_near_block_is_right(engine: Engine, monkeypatch: pytest.MonkeyPatch, typed: str) -> None:
     """The second nearest block of the question as it was typed has the word."""
     blocks = engine.retrieve("Which river is in Brazil?", k=12, as_typed=True).blocks
-    [amazon] = [engine.block(one.block_id) for one in blocks if one.title == "Amazon River"]
-    other = next(engine.block(one.block_id) for one in blocks if "Amazon" not in one.title + one.text)
+    [amazon] = [block_of(engine, one.block_id) for one in blocks if one.title == "Amazon River"]
+    other = next(block_of(engine, one.block_id) for one in blocks if "Amazon" not in one.title + one.text)
 
     def nearest(_corpus: Any, _vectors: Any, wanted: Sequence[Wanted], _temperature: float) -> list[Any]:
         found = [([other, amazon], [1.0, 0.5]), ([other], [9.0])]
