@@ -17,26 +17,9 @@ from rest_framework.response import Response
 from webapp.artefacts import examples, removing
 from webapp.artefacts import serializers as shown
 from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, ModelVersion, Purpose, QuestionSet, SpanSet
-from webapp.rest.base import (
-    PAGING,
-    OperatorView,
-    Pages,
-    page_example,
-    page_response,
-    problem_responses,
-    without_body,
-)
-from webapp.rest.parameters import (
-    ListFilter,
-    by_id,
-    by_text,
-    by_time,
-    by_word,
-    filtered,
-    only_parameters,
-    order_parameter,
-    ordering,
-)
+from webapp.rest.base import OperatorView, problem_responses, without_body
+from webapp.rest.lists import RecordList, page_example, page_response
+from webapp.rest.parameters import ListFilter, by_id, by_text, by_time, by_word, only_parameters
 
 
 @dataclass(frozen=True)
@@ -145,7 +128,7 @@ def addresses() -> list[URLPattern]:
 
 
 def _list_address(listed: ListedRecords) -> URLPattern:
-    filters = (*listed.filters, *by_time())
+    wanted = RecordList((*listed.filters, *by_time()), listed.orders)
 
     class ListView(OperatorView):
         """Many records."""
@@ -153,7 +136,7 @@ def _list_address(listed: ListedRecords) -> URLPattern:
         @extend_schema(
             operation_id=listed.name.replace("-", "_"),
             summary=f"List {listed.name.replace('-', ' ')}",
-            parameters=[*PAGING, order_parameter(listed.orders), *(one.parameter for one in filters)],
+            parameters=wanted.parameters,
             responses={
                 200: page_response(f"{listed.record.__name__}Page", listed.serializer),
                 **problem_responses(400, 403),
@@ -161,10 +144,8 @@ def _list_address(listed: ListedRecords) -> URLPattern:
             examples=[page_example(listed.name.replace("-", " ").capitalize(), listed.example, listed.name)],
         )
         def get(self, request: Request) -> Response:
-            pages = Pages(ordering(request, listed.orders))
             records = listed.record._default_manager.prefetch_related(*listed.related)
-            page = pages.paginate_queryset(filtered(request, records, filters, also=("order",)), request)
-            return pages.get_paginated_response(listed.serializer(page, many=True).data)
+            return wanted.page(request, records, listed.serializer)
 
     return path(listed.name, ListView.as_view(), name=f"api-{listed.name}")
 

@@ -16,23 +16,21 @@ from webapp.asking import service as asking
 from webapp.asking.history import listed_answers, readable_answer
 from webapp.asking.serializers import AnswerSerializer, ListedAnswerSerializer
 from webapp.models import AskedAnswer, Deployment, GoneBlock
-from webapp.rest.base import (
-    PAGING,
-    AskingView,
-    Pages,
-    page_example,
-    page_response,
-    problem_responses,
-)
-from webapp.rest.parameters import by_id, by_time, by_truth, filtered, only_parameters, order_parameter, ordering
+from webapp.rest.base import AskingView, problem_responses
+from webapp.rest.lists import RecordList, page_example, page_response
+from webapp.rest.parameters import by_id, by_time, by_truth, only_parameters
 from webapp.rest.unchanging import UNCHANGED, UNLESS, CachedView
 
-_ORDERS: Final = ("created_at", "latency_ms")
-_FILTERS: Final = (
-    by_id("deployment", Deployment),
-    by_truth("answered", "answer_text__isnull", "Whether an answer was found.", inverted=True),
-    by_truth("evidence_changed", "evidence_changed", "Whether blocks of its evidence were changed or removed since."),
-    *by_time(),
+_LIST: Final = RecordList(
+    filters=(
+        by_id("deployment", Deployment),
+        by_truth("answered", "answer_text__isnull", "Whether an answer was found.", inverted=True),
+        by_truth(
+            "evidence_changed", "evidence_changed", "Whether blocks of its evidence were changed or removed since."
+        ),
+        *by_time(),
+    ),
+    orders=("created_at", "latency_ms"),
 )
 
 
@@ -65,15 +63,12 @@ class AnswersView(AskingView):
         operation_id="answers",
         summary="List one's own answers",
         description="Those of the account or, without one, of the cookie's session.",
-        parameters=[*PAGING, order_parameter(_ORDERS), *(one.parameter for one in _FILTERS)],
+        parameters=_LIST.parameters,
         responses={200: page_response("AnswerPage", ListedAnswerSerializer), **problem_responses(400, 403)},
         examples=[page_example("Answers", examples.LISTED_ANSWER, "answers")],
     )
     def get(self, request: Request) -> Response:
-        answers = filtered(request, listed_answers(request), _FILTERS, also=("order",))
-        pages = Pages(ordering(request, _ORDERS))
-        page = pages.paginate_queryset(answers, request)
-        return pages.get_paginated_response(ListedAnswerSerializer(page, many=True).data)
+        return _LIST.page(request, listed_answers(request), ListedAnswerSerializer)
 
 
 class AnswerView(CachedView):

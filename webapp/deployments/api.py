@@ -14,22 +14,18 @@ from webapp.deployments import examples
 from webapp.deployments import service as deploying
 from webapp.deployments.serializers import ConfirmationSerializer, DeploymentSerializer, NewDeploymentSerializer
 from webapp.models import Deployment, IndexGeneration, ModelVersion
-from webapp.rest.base import (
-    PAGING,
-    OperatorView,
-    Pages,
-    checked,
-    page_response,
-    problem_responses,
-)
-from webapp.rest.parameters import by_id, by_time, by_truth, filtered, only_parameters, order_parameter, ordering
+from webapp.rest.base import OperatorView, checked, problem_responses
+from webapp.rest.lists import RecordList, page_response
+from webapp.rest.parameters import by_id, by_time, by_truth, only_parameters
 
-_ORDERS: Final = ("id", "activated_at")  # a clock may have been set back between two deployments
-_FILTERS: Final = (
-    by_id("model", ModelVersion),
-    by_id("index", IndexGeneration),
-    by_truth("active", "is_active", "Whether it is the active one."),
-    *by_time("activated_at"),
+_LIST: Final = RecordList(
+    filters=(
+        by_id("model", ModelVersion),
+        by_id("index", IndexGeneration),
+        by_truth("active", "is_active", "Whether it is the active one."),
+        *by_time("activated_at"),
+    ),
+    orders=("id", "activated_at"),  # a clock may have been set back between two deployments
 )
 _CHECKED: Final = (
     "The pair is checked first: a pair that cannot answer is refused (422); a possible mistake, such as a model "
@@ -45,15 +41,12 @@ class DeploymentsView(OperatorView):
         operation_id="deployments",
         summary="List deployments",
         description="The latest first. One of them is active.",
-        parameters=[*PAGING, order_parameter(_ORDERS), *(one.parameter for one in _FILTERS)],
+        parameters=_LIST.parameters,
         responses={200: page_response("DeploymentPage", DeploymentSerializer), **problem_responses(400, 403)},
         examples=[OpenApiExample("Deployments", value=examples.DEPLOYMENTS, response_only=True, status_codes=["200"])],
     )
     def get(self, request: Request) -> Response:
-        deployments = filtered(request, Deployment.objects.select_related("activated_by"), _FILTERS, also=("order",))
-        pages = Pages(ordering(request, _ORDERS))
-        page = pages.paginate_queryset(deployments, request)
-        return pages.get_paginated_response(DeploymentSerializer(page, many=True).data)
+        return _LIST.page(request, Deployment.objects.select_related("activated_by"), DeploymentSerializer)
 
     @extend_schema(
         operation_id="deploy",

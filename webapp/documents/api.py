@@ -45,20 +45,9 @@ from webapp.documents.viewing import DocumentMissing, Listed, current_corpus_id,
 from webapp.models import DocumentStatus
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.authentication import MayOperate, MayRead
-from webapp.rest.base import (
-    DEFAULT_PAGE,
-    LARGEST_PAGE,
-    PAGING,
-    OperatorView,
-    checked,
-    offset_in,
-    offset_links,
-    page_example,
-    page_response,
-    problem_responses,
-    without_body,
-)
-from webapp.rest.parameters import idempotency_key, key_parameter, only_parameters, whole_number
+from webapp.rest.base import OperatorView, checked, problem_responses, without_body
+from webapp.rest.lists import PAGING, offset_in, offset_links, page_example, page_response
+from webapp.rest.parameters import idempotency_key, key_parameter, only_parameters
 from webapp.rest.throttle import EditThrottle
 
 BODY_BYTES: Final = LARGEST_FILE_BYTES + (1 << 20)  # a file and the rest of the request's body
@@ -144,8 +133,7 @@ class DocumentsView(_DocumentsView):
             raise InvalidRequest(FieldError("collection", says))
         if status and status not in DocumentStatus.values:
             raise InvalidRequest(FieldError("status", f"This must be one of {', '.join(DocumentStatus.values)}."))
-        count = whole_number(request, "page_size", DEFAULT_PAGE, low=1, high=LARGEST_PAGE)
-        start = offset_in(request)
+        start, count = offset_in(request)
         hidden = access_of(request.user).hidden
         page = listed(title=title, status=status, collection=collection, hidden=hidden, start=start, count=count)
         links = offset_links(request, start, count, page.total)

@@ -17,26 +17,18 @@ from webapp.documents import examples, ledger, previewing, touched, viewing
 from webapp.documents.touched import Outcome, Summary, TouchedAnswer
 from webapp.documents.viewing import DocumentMissing
 from webapp.models import ChangeKind, CorpusChange, Document, EvidenceBlock
-from webapp.rest.base import (
-    DEFAULT_PAGE,
-    LARGEST_PAGE,
-    PAGING,
-    OperatorView,
-    Pages,
-    offset_in,
-    offset_links,
-    page_example,
-    page_response,
-    problem_responses,
-)
-from webapp.rest.parameters import by_text, by_time, by_word, filtered, only_parameters, whole_number
+from webapp.rest.base import OperatorView, problem_responses
+from webapp.rest.lists import PAGING, RecordList, offset_in, offset_links, page_example, page_response
+from webapp.rest.parameters import by_text, by_time, by_word, only_parameters
 from webapp.rest.serializers import person_field
 
-_ORDER: Final = ("-at", "-pk")
-_FILTERS: Final = (
-    by_text("document_id", Document, "document__document_id"),
-    by_word("kind", ChangeKind.values),
-    *by_time("at"),
+_LIST: Final = RecordList(
+    filters=(
+        by_text("document_id", Document, "document__document_id"),
+        by_word("kind", ChangeKind.values),
+        *by_time("at"),
+    ),
+    order=("-at", "-pk"),
 )
 
 
@@ -144,15 +136,13 @@ class DocumentChangesView(OperatorView):
         operation_id="document_changes",
         summary="List changes of documents",
         description="The latest first.",
-        parameters=[*PAGING, *(one.parameter for one in _FILTERS)],
+        parameters=_LIST.parameters,
         responses={200: page_response("DocumentChangePage", DocumentChangeSerializer), **problem_responses(400, 403)},
         examples=[page_example("Changes", examples.CHANGE, "document-changes")],
     )
     def get(self, request: Request) -> Response:
         changes = CorpusChange.objects.select_related("document", "after", "by")
-        pages = Pages(_ORDER)
-        page = pages.paginate_queryset(filtered(request, changes, _FILTERS), request)
-        return pages.get_paginated_response(DocumentChangeSerializer(page, many=True).data)
+        return _LIST.page(request, changes, DocumentChangeSerializer)
 
 
 class ChangeAnswersView(OperatorView):
@@ -175,8 +165,7 @@ class ChangeAnswersView(OperatorView):
 def _page(
     request: Request, answers: QuerySet[EvidenceBlock, Any], block_ids: Collection[str], summary: Summary
 ) -> Response:
-    count = whole_number(request, "page_size", DEFAULT_PAGE, low=1, high=LARGEST_PAGE)
-    start = offset_in(request)
+    start, count = offset_in(request)
     rows = touched.recomputed(answers[start : start + count], block_ids)
     outcomes = {one.value: summary.outcomes.get(one.value, 0) for one in Outcome}
     told = {"answers": summary.reading, "looked_at": summary.looked_at, "outcomes": outcomes}

@@ -19,13 +19,13 @@ from webapp.documents.remaining import HeldFolder, RemovalStage, folders_of
 from webapp.documents.viewing import DocumentMissing
 from webapp.models import Purge
 from webapp.refusals import FieldError, InvalidRequest
-from webapp.rest.base import PAGING, OperatorView, Pages, checked, page_example, page_response, problem_responses
-from webapp.rest.parameters import by_time, filtered, only_parameters
+from webapp.rest.base import OperatorView, checked, problem_responses
+from webapp.rest.lists import RecordList, page_example, page_response
+from webapp.rest.parameters import by_time, only_parameters
 from webapp.rest.serializers import StrictCharField, StrictSerializer
 from webapp.rest.throttle import EditThrottle
 
-_ORDER: Final = ("-at", "pk")
-_FILTERS: Final = by_time("at")
+_LIST: Final = RecordList(filters=by_time("at"), order=("-at", "pk"))
 
 
 class NewPurgeSerializer(StrictSerializer):
@@ -97,14 +97,12 @@ class PurgesView(OperatorView):
         operation_id="purges",
         summary="List purges",
         description="The latest first.",
-        parameters=[*PAGING, *(one.parameter for one in _FILTERS)],
+        parameters=_LIST.parameters,
         responses={200: page_response("PurgePage", PurgeSerializer), **problem_responses(400, 403)},
         examples=[page_example("Purges", examples.PURGE, "purges")],
     )
     def get(self, request: Request) -> Response:
-        pages = Pages(_ORDER)
-        page = pages.paginate_queryset(filtered(request, Purge.objects.all(), _FILTERS), request)
-        return pages.get_paginated_response(PurgeSerializer(page, many=True).data)
+        return _LIST.page(request, Purge.objects.all(), PurgeSerializer)
 
     @extend_schema(
         operation_id="purge_documents",

@@ -11,32 +11,22 @@ from rest_framework.response import Response
 
 from webapp.feedback import service as feedback
 from webapp.models import Deployment, Feedback, Review
-from webapp.rest.base import (
-    PAGING,
-    OperatorView,
-    Pages,
-    page_example,
-    page_response,
-    problem_responses,
-)
-from webapp.rest.parameters import (
-    by_id,
-    by_time,
-    by_truth,
-    by_word,
-    filtered,
-    order_parameter,
-    ordering,
-)
+from webapp.rest.base import OperatorView, problem_responses
+from webapp.rest.lists import RecordList, page_example, page_response
+from webapp.rest.parameters import by_id, by_time, by_truth, by_word
 from webapp.rest.serializers import RecordSerializer, person_field
 
-_ORDERS: Final = ("changed_at",)
-_FILTERS: Final = (
-    by_word("review", Review.values),
-    by_truth("teaches", "teaches", "Whether it can be trained on; curators review only this."),
-    by_truth("right", "right", "Whether the answer was called right or wrong; feedback without that matches neither."),
-    by_id("deployment", Deployment, "answer__deployment"),
-    *by_time("changed_at"),
+_LIST: Final = RecordList(
+    filters=(
+        by_word("review", Review.values),
+        by_truth("teaches", "teaches", "Whether it can be trained on; curators review only this."),
+        by_truth(
+            "right", "right", "Whether the answer was called right or wrong; feedback without that matches neither."
+        ),
+        by_id("deployment", Deployment, "answer__deployment"),
+        *by_time("changed_at"),
+    ),
+    orders=("changed_at",),
 )
 _BLOCK: Final = "0f6c3d9c4be1f2a35c6e0d7a8b91e2c4"
 _ANSWER: Final = "4f5e3c1a-0d2b-4c8e-9a67-1b2c3d4e5f60"
@@ -83,12 +73,9 @@ class AllFeedbackView(OperatorView):
         operation_id="all_feedback",
         summary="List all feedback on answers",
         description="A curator's list in the console is `review=waiting&teaches=true`.",
-        parameters=[*PAGING, order_parameter(_ORDERS), *(one.parameter for one in _FILTERS)],
+        parameters=_LIST.parameters,
         responses={200: page_response("FeedbackPage", SaidOfAnswerSerializer), **problem_responses(400, 403)},
         examples=[page_example("Feedback", _SAID, "feedback")],
     )
     def get(self, request: Request) -> Response:
-        said = filtered(request, feedback.all_feedback(), _FILTERS, also=("order",))
-        pages = Pages(ordering(request, _ORDERS))
-        page = pages.paginate_queryset(said, request)
-        return pages.get_paginated_response(SaidOfAnswerSerializer(page, many=True).data)
+        return _LIST.page(request, feedback.all_feedback(), SaidOfAnswerSerializer)

@@ -30,35 +30,20 @@ from webapp.jobs.serializers import (
 from webapp.kinds import KINDS, ParameterError, startable
 from webapp.models import Job, JobKind, JobState, Queue
 from webapp.refusals import FieldError, InvalidRequest
-from webapp.rest.base import (
-    PAGING,
-    OperatorView,
-    Pages,
-    checked,
-    page_example,
-    page_response,
-    problem_responses,
-    without_body,
-)
-from webapp.rest.parameters import (
-    by_time,
-    by_truth,
-    by_word,
-    filtered,
-    only_parameters,
-    order_parameter,
-    ordering,
-    whole_number,
-)
+from webapp.rest.base import OperatorView, checked, problem_responses, without_body
+from webapp.rest.lists import RecordList, page_example, page_response
+from webapp.rest.parameters import by_time, by_truth, by_word, only_parameters, whole_number
 from webapp.rest.problems import Conflict
 
-_ORDERS: Final = ("created_at", "queued_at")
-_FILTERS: Final = (
-    by_word("state", JobState.values),
-    by_word("kind", list(KINDS)),
-    by_word("queue", Queue.values),
-    by_truth("part", "parent__isnull", "Whether it is a part of another job.", inverted=True),
-    *by_time(),
+_LIST: Final = RecordList(
+    filters=(
+        by_word("state", JobState.values),
+        by_word("kind", list(KINDS)),
+        by_word("queue", Queue.values),
+        by_truth("part", "parent__isnull", "Whether it is a part of another job.", inverted=True),
+        *by_time(),
+    ),
+    orders=("created_at", "queued_at"),
 )
 
 
@@ -115,15 +100,12 @@ class JobsView(OperatorView):
         operation_id="jobs",
         summary="List jobs",
         description="Including shards and other parts of jobs.",
-        parameters=[*PAGING, order_parameter(_ORDERS), *(one.parameter for one in _FILTERS)],
+        parameters=_LIST.parameters,
         responses={200: page_response("JobPage", JobSerializer), **problem_responses(400, 403)},
         examples=[page_example("Jobs", examples.LISTED_JOB, "jobs")],
     )
     def get(self, request: Request) -> Response:
-        jobs = filtered(request, _jobs(), _FILTERS, also=("order",))
-        pages = Pages(ordering(request, _ORDERS))
-        page = pages.paginate_queryset(jobs, request)
-        return pages.get_paginated_response(JobSerializer(page, many=True).data)
+        return _LIST.page(request, _jobs(), JobSerializer)
 
     @extend_schema(
         operation_id="start_job",
