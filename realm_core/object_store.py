@@ -149,7 +149,7 @@ class _Stored:
     name: str
 
     def done(self) -> dict[str, Any] | None:
-        """What done.json says; None where it is missing. A half-written one, which only a disk can hold, is none."""
+        """The content of done.json; None if it is missing, or half-written (possible on a disk alone)."""
         with self._errors("read"):
             try:
                 record = json.loads(self.files.cat_file(self._path(_DONE)))
@@ -226,7 +226,7 @@ def _files(folder: Path) -> dict[str, Path]:
 
 
 def _stored(path: Path) -> _Stored | None:
-    """Where the store has what belongs at `path`; None without a store, and for everything outside its places."""
+    """The stored object of a path; None without a store, and outside of the places that it holds."""
     address = _address()
     if address is None:
         return None

@@ -190,7 +190,7 @@ def make(kind: type[T], values: Mapping[str, Any]) -> T:
 
 
 def try_make(kind: type[T], values: Mapping[str, Any]) -> tuple[T | None, dict[str, str]]:
-    """The same, or None and all errors, by the name of the setting."""
+    """(settings, {}), or (None, all errors by the name of the setting)."""
     wrong, known = _unknown(kind, values)
     try:
         made = kind.model_validate(known)

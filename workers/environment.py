@@ -180,7 +180,7 @@ class Environment:
         return installer.returncode, said
 
     def _refuse(self, output: str) -> NoReturn:
-        """What pip failed with, in one sentence."""
+        """Refuse with pip's error, in one sentence."""
         _refuse_full_disk(output, self.folder)
         if _NETWORK_TROUBLE.search(output):
             raise Refusal(

@@ -149,7 +149,7 @@ class JobRun:
         return JobState.INTERRUPTED if self._job.kind in COMPANION_KINDS else JobState.FAILED
 
     def _devices(self) -> list[str]:
-        """Those that a training holds; for another job one, which others may use, too."""
+        """The devices of the job: a training's own; for another job one, which it shares."""
         if self._job.queue == Queue.TRAIN:
             held = DeviceLease.objects.filter(job=self._job).values_list("device", flat=True)
             return [devices.device_of(lease) for lease in held]

@@ -1,4 +1,4 @@
-"""What the tests need and no wheel has: a real browser."""
+"""The browser of the tests, which no wheel has."""
 
 from __future__ import annotations
 

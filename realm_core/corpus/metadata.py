@@ -1,4 +1,4 @@
-"""What a corpus knows of its documents beside their texts: stated by rows and edits, or else the corpus's own."""
+"""Metadata of a corpus's documents: what rows and edits state, or else the corpus's own."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def tidied(known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stated_column(stated: Sequence[Stated]) -> pa.Array:
-    """What each of some rows states; what it does not state is null."""
+    """The stated values of some rows; null where a row states none."""
     return pa.array([_to_json(one) for one in stated], _STATED_TYPE)
 
 

@@ -65,7 +65,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What a source states of a document beside its text; empty or None: nothing.
+    """Metadata that a source states of a document; empty or None where it states none.
 
     language: a code such as en. date: the document's own, as 2024-05-31.
     """

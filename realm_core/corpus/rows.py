@@ -243,7 +243,7 @@ def _article(row: dict[str, Any], place: str, language: str) -> RawArticle:
 
 
 def _stated(row: dict[str, Any], place: str) -> Stated:
-    """What a row states of its document beside the text; RealmError names the place and the column."""
+    """Metadata that a row states of its document; RealmError names the place and the column."""
     language = _text_of(row, "language", LONGEST_LANGUAGE, place) or ""
     if language and not _LANGUAGE.fullmatch(language):
         raise RealmError(f"{place}: 'language' is {quoted(language)}, a code such as en is expected.")

@@ -112,7 +112,7 @@ class Snapshot:
 
     @property
     def origin(self) -> str:
-        """What it has in common with later snapshots of the same corpus: source and language, or the name."""
+        """The same for all snapshots of one corpus: source and language, or the name."""
         source, language, name = (str(self.manifest.get(key, "")) for key in ("source", "language", "name"))
         return f"{source} {language}" if source in PACKAGES else f"{source} {name}"
 

@@ -1,4 +1,4 @@
-"""What can be done with articles."""
+"""The tasks of corpora."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Budget:
 
 
 class Draft:
-    """One document to be. Errors are to be read behind the file's name.
+    """A document while it is being read. Errors are continuations of the file's name.
 
     format: one of `file_format.FILE_FORMATS`.
     name:   of the file; its stem is the title of a document that has no other.

@@ -1,4 +1,4 @@
-"""What kind of file this is: its content decides, and its name and declared type must not contradict it."""
+"""The format of a file: its content decides, and its name and declared type must not contradict it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ _MEDIAWIKI = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?<mediawiki\b")
 
 
 def format_of(path: Path, name: str, declared_type: str | None) -> str:
-    """One of `FILE_FORMATS`; `RealmError`, to be read behind the name, for contradictions and what cannot be read.
+    """One of `FILE_FORMATS`; `RealmError`, as a continuation of the name, for contradictions and unreadable content.
 
     declared_type: a media type, as a browser sends it; None, and types that say nothing, are not looked at.
     """

@@ -101,7 +101,7 @@ def read_fragment(fragment: str, draft: Draft) -> None:
 
 
 def instead_of_tag(tag: str) -> str:
-    """What is read in the place of a single tag or comment within a line."""
+    """The text that replaces a single tag or comment within a line."""
     name = _TAG_NAME.match(tag)
     if name is None or name[1].lower() in (*_INLINE, "a"):
         return ""
@@ -150,7 +150,7 @@ def _make_tables_of_terms(page: HtmlElement) -> None:
 
 
 def _article(page: HtmlElement) -> HtmlElement | None:
-    """What trafilatura takes for the article; None if little of the page is left in it."""
+    """The part of the page that trafilatura takes for the article; None if little of the page is left in it."""
     import trafilatura
 
     found = trafilatura.extract(

@@ -102,7 +102,7 @@ def _read_tokens(tokens: Sequence[Token], draft: Draft) -> None:
 
 
 def _plain(tokens: Sequence[Token]) -> str:
-    """What is read of inline marks; an image by its description."""
+    """The text of inline tokens; of an image, its description."""
     parts = []
     for token in tokens:
         if token.type in ("text", "code_inline"):

@@ -135,7 +135,7 @@ def _warn_of_blank(pages: Sequence[Sequence[_Line]], draft: Draft) -> None:
 
 
 def _usable_title(title: str) -> str:
-    """Of the titles that programs write by themselves, none."""
+    """The stated title; empty if it is one that programs write by themselves."""
     title = title.strip()
     return "" if _MADE_TITLE.match(title) else title
 
@@ -211,7 +211,7 @@ def _outline(document: PdfDocument) -> dict[tuple[int, str], int]:
 
 
 def _letters(text: str) -> str:
-    """What identifies a heading, however it is spaced and numbered."""
+    """The letters of a heading, the same however it is spaced and numbered."""
     return "".join(character for character in text.casefold() if character.isalpha())
 
 
@@ -230,7 +230,7 @@ class _Levels:
         self._by_height = {height: min(rank, 6) for rank, height in enumerate(larger, 1)}
 
     def largest_of(self, lines: Sequence[_Line]) -> str:
-        """What stands in the largest type, as a title does on the first page; "" if all is of one size."""
+        """The text in the largest type, which on the first page is the title; "" if all is of one size."""
         height = max((line.height for line in lines), default=0.0)
         if height <= self._usual * _LARGER:
             return ""

@@ -1,4 +1,4 @@
-"""What is read of a document, and how much of it may be read."""
+"""Parsed documents, and the limits of parsing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ParsedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What reading one file may take; what takes more is refused as a whole.
+    """The limits of parsing one file; a file that exceeds one is refused as a whole.
 
     file_bytes:      of the file as it is given.
     unpacked_bytes:  of all that it holds, decompressed.

@@ -167,7 +167,7 @@ def fitted(
     *,
     withheld_counts: bool = True,
 ) -> Fit:
-    """What the rule above chooses, from files of questions with answers and from questions without.
+    """The settings that the rule above chooses, from files of questions with answers and from questions without.
 
     withheld_counts: whether a right answer below the threshold counts as none.
     """

@@ -75,7 +75,7 @@ class Predictor:
             yield from zip(batch, self._reading.read(self._found(texts, rows, scores, 1.0)), strict=True)
 
     def _texts(self, batch: Sequence[Question]) -> list[str]:
-        """What each question is taken to mean."""
+        """The questions with misspelt words corrected, unless they are read as typed."""
         typed = [question.question for question in batch]
         return typed if self._as_typed else self._retriever.read_as(typed)
 

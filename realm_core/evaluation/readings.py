@@ -1,4 +1,4 @@
-"""What one model read for many questions in one corpus, kept on disk.
+"""What a model's reader gave for many questions in one corpus, cached on disk.
 
     ID-START.safetensors   of the questions from START on: rows [Q, K], scores [Q, K] and the logits of all blocks
 

@@ -45,7 +45,7 @@ class RowFilter:
 
     @classmethod
     def of(cls, mask_N: Tensor) -> RowFilter:
-        """Those where the mask is true."""
+        """The rows where the mask is true."""
         return cls(np.packbits(mask_N.numpy(), bitorder="little"), int(mask_N.sum()))
 
 
@@ -94,7 +94,7 @@ class ApproximateSearch:
         return torch.cat([rows_1K for rows_1K, _ in found]), torch.cat([scores_1K for _, scores_1K in found])
 
     def exactly(self, queries_BD: Tensor, k: int, rows_M: Tensor) -> tuple[Tensor, Tensor]:
-        """The same among these rows alone, each of which is scored."""
+        """As `search`, among these rows alone; each is scored."""
         return self._stored.nearest(queries_BD, k, rows_M)
 
     def _search_one(self, query_1D: Tensor, k: int, probes: int, only: RowFilter | None) -> tuple[Tensor, Tensor]:

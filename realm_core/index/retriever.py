@@ -34,7 +34,7 @@ class Retriever(Protocol):
         ...
 
     def read_as(self, questions: Sequence[str]) -> list[str]:
-        """What each question is taken to mean."""
+        """The questions as they are searched for: with misspelt words corrected, where the retriever does that."""
         ...
 
 
@@ -99,7 +99,7 @@ class DenseRetriever:
         return self.search(questions, k)[0]
 
     def read_as(self, questions: Sequence[str]) -> list[str]:
-        """What each question is taken to mean, as when the model answers: misspelt words are corrected."""
+        """The questions with misspelt words corrected, as when the model answers."""
         if self._snapshot is None:
             return list(questions)
         spelling = Spelling([self._snapshot.title_words])
@@ -127,7 +127,7 @@ def check_fit(model: Model, generation: Generation, snapshot: Snapshot) -> None:
 
 
 def check_manifest_fits(model: Model, manifest: Mapping[str, Any], snapshot: Snapshot) -> None:
-    """The same for a generation that has not been read yet."""
+    """`check_fit` for a generation of which only the manifest has been read."""
     name = manifest.get("generation")
     if manifest.get("block_hash") != model.block_hash:
         raise RealmError(

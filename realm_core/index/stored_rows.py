@@ -54,7 +54,7 @@ class StoredRows:
 
     @classmethod
     def of(cls, folder: Path, manifest: Mapping[str, Any]) -> StoredRows:
-        """Those of a generation's manifest, whose files have been verified."""
+        """The rows of a generation, by its manifest; its files have been verified."""
         shards = [(folder / shard["file"], shard["stop"] - shard["start"]) for shard in manifest["shards"]]
         return cls(shards, manifest["dim"])
 

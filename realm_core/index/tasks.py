@@ -1,4 +1,4 @@
-"""What can be done with a model and a snapshot: build their index."""
+"""The tasks of indexes."""
 
 from __future__ import annotations
 

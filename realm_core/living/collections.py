@@ -1,4 +1,4 @@
-"""What the collections of a corpus state hold."""
+"""The collections of a corpus state: their documents, and the languages, tags and dates of these."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def embedding_of(model: Model) -> Embed:
 
 
 def embedding_in(model: Path) -> Embed:
-    """That of the model in a folder, which is loaded when a block is to be embedded and not before."""
+    """The block embedder of the model in a folder, loaded when the first block is embedded."""
 
     def embed_blocks(blocks: Sequence[tuple[str, str]]) -> Tensor:
         return embedding_of(load_model(model, only="block"))(blocks)

@@ -55,11 +55,11 @@ class StoredVectors:
             raise RealmError(f"{folder / 'manifest.json'} does not describe an index: {error}.") from None
 
     def load(self) -> Tensor:
-        """All of them, float16 [N, D], verified."""
+        """All vectors, float16 [N, D], verified."""
         return Generation.open(self.folder).vectors_ND
 
     def at(self, rows_M: Rows) -> Tensor:
-        """Those of some rows, float16 [M, D], with their files verified."""
+        """The vectors of some rows, float16 [M, D], with their files verified."""
         vectors_MD = torch.empty(len(rows_M), self.dimension, dtype=torch.float16)
         shards_M = np.searchsorted(self._starts, rows_M, side="right") - 1
         for shard in np.unique(shards_M).tolist():

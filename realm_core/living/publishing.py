@@ -53,7 +53,7 @@ class PartLayer(NamedTuple):
 
 @dataclass(frozen=True)
 class BasePart:
-    """What a base takes of a view.
+    """The part of a view that a base takes.
 
     live_articles, live_rows: through all layers of the view; default: the view's own.
     new_ids: of documents that are called otherwise in the base, by article row. collection: of documents without one.
@@ -92,7 +92,7 @@ class NewBase:
 
     @property
     def block_hash(self) -> str:
-        """Of the block embedder of all vectors."""
+        """The hash of the block embedder that made all vectors."""
         return self.parts[0].view.state.block_hash
 
     @property

@@ -40,7 +40,7 @@ class PurgedFile:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a purge did. blocks: how many rows of blocks the documents had in all files, in all their versions.
+    """The receipt of a purge. blocks: how many rows of blocks the documents had in all files, in all their versions.
 
     removed: folders that are no more. remaining: folders of bases that still hold the documents.
     """
@@ -54,7 +54,7 @@ class Receipt:
     state_after: str
 
     def to_json(self) -> dict[str, Any]:
-        """As a database or a file keeps it."""
+        """The receipt as JSON."""
         return asdict(self)
 
     @classmethod

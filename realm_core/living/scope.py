@@ -1,4 +1,4 @@
-"""Where a question is looked in: a filter of documents, and collections that count more or less than others.
+"""The scope of a search: a filter of documents, and the weights of collections.
 
 Legend: B queries, D dimension, K results.
 """

@@ -43,7 +43,7 @@ class Store:
 
     @contextmanager
     def lock(self, what: str = EDITING, refusal: str | None = None) -> Iterator[None]:
-        """One process at a time edits, and one folds, while others read; another one waits, or gets the refusal."""
+        """The lock of edits, or of folds: one process holds it, another waits or is refused. Reading needs none."""
         with exclusive(self.folder / f".{what}.lock", refusal):
             yield
 

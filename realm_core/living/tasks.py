@@ -1,4 +1,4 @@
-"""What can be done with corpora and the edits above them: fold one into a new base, join several in one."""
+"""The tasks of living corpora: fold the edits into a new base, join several corpora in one."""
 
 from __future__ import annotations
 

@@ -96,13 +96,13 @@ def merge(bert: Bert) -> dict[str, Tensor]:
 
 
 def bert_of(adapter: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
-    """What an adapter changes in a part's BERT, by the names there."""
+    """The changes of an adapter to a part's BERT, by the names there."""
     prefix = f"{part}.bert."
     return {name.removeprefix(prefix): tensor for name, tensor in adapter.items() if name.startswith(prefix)}
 
 
 def joined(earlier: Mapping[str, Tensor], later: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """One adapter that does what both do: ranks add up, whole tensors are the later's."""
+    """Two adapters as one: ranks add up; of tensors stored whole the later's is taken."""
     both = {**earlier, **later}
     for name in earlier.keys() & later.keys():
         if name.endswith((DOWN, UP)):

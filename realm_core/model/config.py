@@ -138,7 +138,7 @@ class ModelConfig(Calibration):
         return replace(self, **asdict(own), calibrated_for=origin, elsewhere=elsewhere)
 
     def at(self, origin: str) -> ModelConfig:
-        """As it answers from a corpus (`Snapshot.origin`): with the calibration that holds there, and no other."""
+        """With the calibration for a corpus (`Snapshot.origin`), and no other."""
         elsewhere = None if origin == self.calibrated_for else self.elsewhere
         return self.calibrated(elsewhere or self._own_calibration())
 

@@ -1,4 +1,4 @@
-"""What can be done with models as they are."""
+"""The tasks of finished models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be done with question sets."""
+"""The tasks of question sets."""
 
 from __future__ import annotations
 

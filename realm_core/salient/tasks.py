@@ -1,4 +1,4 @@
-"""What can be done with the names and dates of a corpus."""
+"""The tasks of salient spans, the names and dates of a corpus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine searches and reads its blocks from: a snapshot as it was ingested, or one state of a living corpus."""
+"""The corpus of an engine: a snapshot as it was ingested, or one state of a living corpus."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class ServedCorpus:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is searched for with a query: the k best blocks in a scope, without those with the ids `exclude`."""
+    """One search: the k best blocks in a scope, without those with the ids `exclude`."""
 
     k: int
     exclude: Collection[str] = ()

@@ -151,7 +151,7 @@ class Engine:
 
     @property
     def corpus_id(self) -> str:
-        """What is searched now: NAME@SNAPSHOT, and +STATE where documents were edited."""
+        """The id of the corpus that is searched now: NAME@SNAPSHOT, and +STATE where documents were edited."""
         return self._corpus.id
 
     def take_up(self, state: LivingState) -> None:

@@ -63,7 +63,7 @@ def filling_of(answer: Answer, sentence: str, truth: str | None) -> Filling:
 
 
 def _named(answer: Answer, truth: str) -> RankedAnswer:
-    """What the blocks say of the truth; with probability 0 if none of their candidates is it."""
+    """The truth as a ranked answer; its probability is 0 if no block has it as a candidate."""
     wanted = normalise_answer(truth)
     said = next((one for one in answer.answers if wanted in _keys(one)), None)
     return RankedAnswer(truth, 0.0) if said is None else said

@@ -207,7 +207,7 @@ def _joined(
 
 
 def _keep_one_year(joined: dict[str, tuple[str, str]], by_key: Mapping[str, Wording]) -> None:
-    """Of the years that begin or end the same range only the most probable joins it: the others contradict it."""
+    """Let only the most probable of the years that begin or end a range join it: the others contradict it."""
     years: dict[str, list[Wording]] = {}
     for key, (head, rule) in joined.items():
         if rule == "year":

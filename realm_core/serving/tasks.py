@@ -1,4 +1,4 @@
-"""What a model and an index do for one question or sentence."""
+"""The tasks of one question and of one masked sentence."""
 
 from __future__ import annotations
 

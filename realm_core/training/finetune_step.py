@@ -66,7 +66,7 @@ class Supervised:
 
 @dataclass(frozen=True)
 class ReadBatch:
-    """What was read of a batch. rows_BK: blocks; correct_BKS: spans that read an answer."""
+    """The reader's output for a batch. rows_BK: blocks; correct_BKS: spans that read an answer."""
 
     rows_BK: Array
     scores_BK: Tensor

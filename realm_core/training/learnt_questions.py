@@ -31,7 +31,7 @@ def check_names(files: Collection[str], **settings: Mapping[str, int]) -> None:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What is not learnt: questions and titles of articles, as answers are compared."""
+    """Questions and titles of articles that are not learnt, normalised as answers are."""
 
     questions: frozenset[str]
     titles: frozenset[str]

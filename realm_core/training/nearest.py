@@ -41,7 +41,7 @@ class Nearest:
         return len(self.rows_QC)
 
     def of(self, questions: Sequence[int] | Tensor) -> Nearest:
-        """Those of some questions, by their numbers."""
+        """The nearest blocks of some questions, by their numbers."""
         chosen = torch.as_tensor(questions, dtype=torch.long)
         return Nearest(self.rows_QC[chosen], self.right_QC[chosen], self.unclear_QC[chosen])
 
@@ -57,7 +57,7 @@ class NearestBlocks:
         self._normal = lru_cache(maxsize=_BLOCKS_KEPT)(self._normalised)
 
     def of(self, questions: Sequence[Question], kept: Path, activity: Activity, what: str) -> Nearest:
-        """Those of all questions. kept: prefix of the files in which they are kept for a training that is resumed."""
+        """The nearest blocks of all questions. kept: prefix of the files that a resumed training reads again."""
         parts: list[Nearest] = []
         for start in range(0, len(questions), _QUESTIONS_A_FILE):
             part = questions[start : start + _QUESTIONS_A_FILE]

@@ -48,11 +48,11 @@ class Occurrences:
         return np.unique(self.rows_O)
 
     def chosen(self, chosen_O: Array) -> Occurrences:
-        """Those where `chosen_O` is True."""
+        """The occurrences where `chosen_O` is True."""
         return Occurrences(self.rows_O[chosen_O], self.first_O[chosen_O], self.last_O[chosen_O])
 
     def without(self, excluded_N: Array) -> Occurrences:
-        """Those in blocks that are not excluded."""
+        """The occurrences in blocks that are not excluded."""
         return self.chosen(~excluded_N[self.rows_O])
 
     def of(self, row: int) -> tuple[Array, Array]:

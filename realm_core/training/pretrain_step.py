@@ -36,7 +36,7 @@ _SPARE = 4  # blocks retrieved beyond k − 1, in place of those that are droppe
 
 @dataclass(frozen=True)
 class Filled:
-    """What the model makes of a batch.
+    """The model's output for a batch.
 
     scores_BK: f(x, z); log_token_BKJ: log p(y_j | z, x), 0 at padding; present_BJ: False at padding;
     right_with, right_without: masked wordpieces predicted right by the marginal, and by the null block alone.

@@ -1,4 +1,4 @@
-"""What all trainings on a corpus share: the held-out passages, the loop, prefetched batches."""
+"""Shared by all trainings: run folder, held-out passages, loop, prefetched batches."""
 
 from __future__ import annotations
 

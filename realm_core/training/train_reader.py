@@ -124,7 +124,7 @@ def _choose_parameters(reader: Reader, config: ReaderConfig, folder: Path) -> bo
 
 
 def _adapter(reader: Reader) -> dict[str, Tensor]:
-    """What the training changed; the reader has it merged afterwards."""
+    """The tensors that the training changed; the reader has them merged afterwards."""
     changed = {f"reader.bert.{name}": tensor for name, tensor in merge(reader.bert).items()}
     whole = {f"reader.{name}": tensor for name, tensor in reader.state_dict().items() if not name.startswith("bert.")}
     return changed | whole

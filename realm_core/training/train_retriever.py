@@ -108,7 +108,7 @@ def main(task: TrainRetriever, run: Path, activity: Activity) -> None:
 def _supervision(
     config: RetrieverConfig, run: Path, task: TrainRetriever, model: Model, activity: Activity
 ) -> tuple[list[Learnt], list[HeldOut], object]:
-    """What is learnt in each index that answers something, what recall is measured with, and what identifies both."""
+    """(what is learnt in each index, what recall is measured with, what identifies both)."""
     left_out = LeftOut.of(task.without, task.exclude_titles)
     files = {
         name: left_out.rest(path, answerable=True, seed=config.seed, take=config.take.get(name))
@@ -162,7 +162,7 @@ def _choose_parameters(query: Embedder, config: RetrieverConfig, folder: Path) -
 
 
 def _adapter(query: Embedder) -> dict[str, Tensor]:
-    """What the training changed; the embedder has it merged afterwards."""
+    """The tensors that the training changed; the embedder has them merged afterwards."""
     changed = {f"query.bert.{name}": tensor for name, tensor in merge(query.bert).items()}
     return changed | {f"query.dense.{name}": tensor for name, tensor in query.dense.state_dict().items()}
 

@@ -18,7 +18,7 @@ class CollectionAccess:
 
 
 def access_of(user: User | AnonymousUser | None) -> CollectionAccess:
-    """What a caller may read now. Admins read everything, and so does the command line (None)."""
+    """The collections that a caller may read now: for admins and the command line (None), all of them."""
     rows = list(Collection.objects.values_list("name", "private", "weight"))
     private = {name for name, is_private, _ in rows if is_private}
     hidden = private - _readable(user, private) if private else frozenset()

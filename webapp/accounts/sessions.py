@@ -37,7 +37,7 @@ def shorten(request: HttpRequest, user: User, **_signal: Any) -> None:
 
 
 class ShortStaffSessionMiddleware(AuthenticationMiddleware):
-    """As Django's, which finds the user when a view asks; a session too long for staff ends then.
+    """Django's, which finds the user when a view asks for it; a session that is too long for staff is then ended.
 
     It began before its user became staff.
     """

@@ -43,7 +43,7 @@ WORDS: dict[type[Removable], str] = {
 
 
 class StillUsed(StateConflict, RealmError):
-    """Something uses what was to be removed; says what."""
+    """The record to be removed is still used; says by what."""
 
 
 def uses(record: Removable) -> list[str]:

@@ -77,7 +77,7 @@ class Removal:
 
     @property
     def name(self) -> str:
-        """What it is, in words."""
+        """The item in words."""
         if isinstance(self.record, Job):
             return f"Run folder of job {self.record.pk}: {self.record}"
         return str(self.record) if self.record is not None else f"Unfinished build {self.folder.name}"
@@ -248,7 +248,7 @@ def _finish_removals() -> None:
 
 
 def _finish_logged(hidden: Path) -> None:
-    """The same; a server that does not answer stops no other removal."""
+    """`_finish`; a server that does not answer stops no other removal."""
     try:
         _finish(hidden)
     except RealmError as error:
@@ -256,7 +256,7 @@ def _finish_logged(hidden: Path) -> None:
 
 
 def recent_deployments() -> list[Deployment]:
-    """Those that a roll-back can always use, and the active one. Nothing goes back to an index that was folded."""
+    """The deployments that a roll-back can always use, and the active one; none with a folded index."""
     usable = Deployment.objects.filter(index__folded_into=None)
     lately = usable.values_list("pk", flat=True)[:DEPLOYMENTS_KEPT]
     return list(Deployment.objects.filter(Q(pk__in=list(lately)) | Q(is_active=True)))

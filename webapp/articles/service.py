@@ -218,7 +218,7 @@ def kept_copy(
 
 
 def rights_of_copy(copy: EvidenceBlock) -> EvidenceRights:
-    """Those of the document that an edit brought, by its title and address; of any other, those of its corpus."""
+    """The rights of the edited document with its title and address, or else of its corpus."""
     index = copy.answer.deployment.index
     document = Document.objects.filter(index=index, title=copy.title, url=copy.url).first()
     source = index.corpus if document is None else document

@@ -56,12 +56,12 @@ def asker_of(request: HttpRequest, *, create: bool = False) -> Asker:
 
 
 def own_answers(request: HttpRequest | Request) -> QuerySet[AskedAnswer]:
-    """What this person asked, latest first."""
+    """This person's answers, latest first."""
     return AskedAnswer.objects.filter(_own(request)).order_by("-created_at", "pk")
 
 
 def listed_answers(request: HttpRequest | Request) -> QuerySet[AskedAnswer]:
-    """The same for a list: `evidence_changed` says whether blocks of an answer's evidence are no longer searched."""
+    """`own_answers` for a list; `evidence_changed`: whether blocks of an answer's evidence are no longer searched."""
     return own_answers(request).defer("payload").annotate(evidence_changed=GoneBlock.in_any_evidence())
 
 

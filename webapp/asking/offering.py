@@ -1,4 +1,4 @@
-"""What the question box offers to look in."""
+"""The choices of the question box: collections, languages, tags and dates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_TAGS = 200  # that are suggested
 
 @dataclass(frozen=True)
 class Choice:
-    """One that can be ticked."""
+    """A checkbox."""
 
     value: str
     label: str
@@ -40,7 +40,7 @@ class Offer:
 def offered(
     user: User | AnonymousUser, collections: Sequence[str] = (), filters: Mapping[str, Any] = MappingProxyType({})
 ) -> Offer | None:
-    """What a caller can choose from, with what is chosen.
+    """The choices for a caller, with those that are chosen.
 
     None where there is nothing to choose: one collection, without tags and dates; or no engine is loaded.
     """

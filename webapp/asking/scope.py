@@ -1,4 +1,4 @@
-"""Where a question is looked in: collections and filters, checked against what its asker may read."""
+"""The scope of a question: collections and filters, checked against its asker's access."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Filters:
     until: date | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """What is given of them, as JSON has it."""
+        """The given filters, as JSON."""
         given = {name: value for name, value in asdict(self).items() if value}
         return {name: value.isoformat() if isinstance(value, date) else list(value) for name, value in given.items()}
 
@@ -71,7 +71,7 @@ def checked_collections(names: Sequence[str], access: CollectionAccess) -> tuple
 
 
 def scope_of(access: CollectionAccess, collections: Sequence[str] = (), filters: Filters = Filters()) -> Scope | None:
-    """What the engine searches: nothing of a hidden collection. None: everything, all alike."""
+    """The engine's scope, without hidden collections. None: everything, with equal weights."""
     named = frozenset(collections) - access.hidden if collections else None
     weights = frozenset(one for one in access.weights if named is None or one[0] in named)
     if not (collections or access.hidden or weights or filters.as_dict()):
@@ -92,7 +92,7 @@ def scope_of(access: CollectionAccess, collections: Sequence[str] = (), filters:
 
 
 def scope_again(asked: AskedAnswer, access: CollectionAccess) -> Scope | None:
-    """Where a kept answer was looked for, as far as this access reaches."""
+    """The scope of a kept answer, limited to this access."""
     return scope_of(access, asked.collections, checked_filters(asked.filters)[0])
 
 

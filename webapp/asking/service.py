@@ -87,7 +87,7 @@ def checked(
     *,
     access: CollectionAccess,
 ) -> AskRequest:
-    """What was asked, cleaned, for a caller with this access.
+    """The request of a caller with this access: checked, its question cleaned.
 
     InvalidRequest names every field that is wrong. EngineUnavailable where collections are named and none is loaded.
     """

@@ -41,7 +41,7 @@ class ListedCollection:
 
 @dataclass(frozen=True)
 class CollectionSettings:
-    """What is to hold of a collection; groups by their names. None: as it is; of a new one public, with weight 1."""
+    """New settings of a collection; groups by name. None: unchanged; a new one is public and has weight 1."""
 
     title: str | None = None
     description: str | None = None
@@ -66,7 +66,7 @@ def listed(hidden: Iterable[str] = ()) -> list[ListedCollection]:
 
 
 def recorded(name: str) -> Collection | None:
-    """What is recorded of a collection; None: nothing, so it is public and has weight 1."""
+    """The row of a collection; None: it has none, so it is public and has weight 1."""
     return Collection.objects.filter(name=one_line(name)).first()
 
 
@@ -132,7 +132,7 @@ def _check(record: Collection) -> None:
 
 
 def _told(record: Collection) -> dict[str, object]:
-    """It in the audit trail."""
+    """The collection's settings, for the audit trail."""
     return {
         "title": record.title,
         "private": record.private,

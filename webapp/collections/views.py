@@ -20,7 +20,7 @@ from webapp.text import one_line
 
 
 class CollectionForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at run time
-    """What holds of a collection. Its name is given once: documents have it."""
+    """The settings of a collection. Its name cannot be changed: documents have it."""
 
     class Meta:
         model = Collection

@@ -96,7 +96,7 @@ class PairCheck:
 
 
 class OutOfDate(RealmError):
-    """What a check found has changed since."""
+    """The findings of a check have changed since."""
 
 
 class NotConfirmed(StateConflict, RealmError):

@@ -45,7 +45,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Brought:
-    """What was brought over. left_out: a sentence for each document."""
+    """The result of bringing over. left_out: a sentence for each document."""
 
     changes: tuple[CorpusChange, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -88,19 +88,19 @@ def _edited(earlier: IndexGeneration, later: IndexGeneration) -> list[Document]:
 
 
 def _left(row: Document) -> tuple[object, ...] | None:
-    """What an edit left of a document; None: nothing."""
+    """A document after its edit, to be compared; None: it was removed."""
     if row.status == DocumentStatus.REMOVED:
         return None
     return (row.content_hash, row.collection, *_stated(row))
 
 
 def _stated(one: Document | LivingDocument) -> tuple[object, ...]:
-    """What is said of a document beside its title, text and collection."""
+    """A document's metadata, without its title and collection."""
     return (one.url, one.licence, one.attribution, one.language, one.date, tuple(one.tags))
 
 
 def waiting() -> Waiting | None:
-    """What there is to bring over from the index that answered last before the present one; None: nothing."""
+    """The edits to bring over from the index that answered before the present one; None: there are none."""
     index = active().index
     earlier = _earlier(index)
     found = None if earlier is None else _waiting(earlier, index)
@@ -108,7 +108,7 @@ def waiting() -> Waiting | None:
 
 
 def _waiting(earlier: IndexGeneration, index: IndexGeneration) -> Waiting:
-    """What was edited above `earlier` and is not so above `index`."""
+    """The edits above `earlier` that the corpus above `index` does not have."""
     view = opened(index, index.state_now())
     rows = _edited(earlier, index)
     # In the corpus's own collection is one that names the earlier corpus, too.
@@ -200,7 +200,7 @@ def _brought(found: Waiting, *, by: User | str | None, above: IndexGeneration | 
 
 
 def _twins(view: CorpusView, rows: Sequence[Document], replaced: Collection[str]) -> dict[str, str]:
-    """Of the documents whose title and text another one has here: their ids, and that one's. replaced: do not count."""
+    """Documents with title and text of another one here: their ids, and the other's. replaced: do not count."""
     here = {service.content_hash(one): one.id for one in map(view.document, view.titled({row.title for row in rows}))}
     twins = ((row.document_id, here.get(row.content_hash)) for row in rows)
     return {document_id: twin for document_id, twin in twins if twin is not None and twin not in replaced}

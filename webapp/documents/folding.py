@@ -54,7 +54,7 @@ class NothingToFold(StateConflict):
 
 @dataclass(frozen=True)
 class Edits:
-    """What lies above the base of a corpus.
+    """The edits above the base of a corpus, counted.
 
     segments: one an edit. documents: in these, those included that later edits replaced. gone: marked as removed or
     replaced, in base and segments. base: documents of the base. purged: whether a base that a fold made holds documents
@@ -79,7 +79,7 @@ class Edits:
 
 
 def edits(index: IndexGeneration) -> Edits:
-    """What was edited above an index. Reads manifests, no texts."""
+    """The edits above an index. Reads manifests, no texts."""
     row = index.state_now()
     if row is None:
         return Edits()

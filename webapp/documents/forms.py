@@ -184,7 +184,7 @@ class FilesForm(FileForm):
         self.fields["file"].label = "Files"
 
     def clean(self) -> dict[str, Any]:
-        """What is said of one document is not said of several."""
+        """Title and address are for a single file."""
         known: dict[str, Any] = self.cleaned_data
         if len(known.get("file", ())) > 1:
             for name in ("title", "url"):
@@ -219,13 +219,13 @@ class AddressForm(DocumentForm):
 
 
 class StagedForm(DocumentForm):
-    """What was looked at before it is changed; hidden on its page."""
+    """A staged source, hidden on the page of the preview."""
 
     staged = forms.UUIDField()
 
     @property
     def sources(self) -> list[Source]:
-        """What is held."""
+        """The staged source."""
         return [Staged(self.cleaned_data["staged"])]
 
 

@@ -24,7 +24,7 @@ from webapp.serving.living import folders_of, state_of
 
 @dataclass(frozen=True)
 class JoinFiles:
-    """What a job joins, in its run folder: a state for each index, and the ids of purged documents by corpus."""
+    """The input files of a join, in its run folder: a state for each index, ids of purged documents by corpus."""
 
     states: tuple[Path, ...]
     purged: Path
@@ -32,7 +32,7 @@ class JoinFiles:
 
     @classmethod
     def of(cls, job: Job, indexes: Sequence[IndexGeneration]) -> JoinFiles:
-        """Where they are or will be."""
+        """The files of a job, whether they exist yet or not."""
         states = tuple(job.run_dir / f"state-{number}.json" for number in range(len(indexes)))
         return cls(states, job.run_dir / "purged.json", job.run_dir / "rows.json")
 

@@ -37,7 +37,7 @@ class LedgerRow:
 
 @dataclass(frozen=True)
 class AskedAgain:
-    """Of the answers that a change touched: how many were asked again since, have another answer now, and wait."""
+    """Numbers of touched answers: asked again, of these with another answer now, and still waiting."""
 
     asked: int
     differing: int

@@ -1,4 +1,4 @@
-"""What an edit would take out of the corpus and bring in, before it is made. Nothing is embedded, written or changed.
+"""Previews of edits: the blocks that an edit would remove and add. Nothing is embedded, written or changed.
 
 The id of a block is a hash of its title and text, so parsing and packing the new text is enough.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a change would do. gone: blocks that are searched no more. new, kept: numbers of blocks of the new text.
+    """The effect of a change. gone: blocks that are searched no more. new, kept: numbers of blocks of the new text.
 
     same: the new document is the present one, with all that is said of it.
     """
@@ -37,7 +37,7 @@ class Preview:
 
 
 def of_change(document_id: str, given: DocumentInput) -> Preview:
-    """What `service.change` would do; raises as that does."""
+    """The effect that `service.change` would have; raises as that does."""
     from realm_core.living.documents import Changes, DocumentRefused
     from realm_core.living.editing import effect
 

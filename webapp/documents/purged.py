@@ -46,7 +46,7 @@ class UnmaskedPurges:
 
 
 def unmasked_purges(index: IndexGeneration) -> UnmaskedPurges | None:
-    """What an index still has of what was purged; None: nothing. EngineUnavailable if its files cannot be read."""
+    """The purged documents that an index still has; None: none. EngineUnavailable if its files cannot be read."""
     purged, elsewhere = _purged(index), _purged_elsewhere(index)
     if not purged and not elsewhere:
         return None
@@ -65,7 +65,7 @@ def purged_ids(index: IndexGeneration) -> set[str]:
 
 
 def _purged(index: IndexGeneration) -> dict[str, int]:
-    """The same, with the last change that purged each."""
+    """`purged_ids`, each with the last change that purged it."""
     changes = _changes_beside(index)
     purged = _last(changes.filter(kind=ChangeKind.PURGED))
     put_here = _last(changes.filter(kind__in=_PUT, document__index=index)) if purged else {}

@@ -305,7 +305,7 @@ def empty(document: Document) -> None:
 
 
 def _told(receipt: Receipt | None) -> dict[str, Any]:
-    """What a receipt says, with paths relative to the data folder."""
+    """The content of a receipt, with paths relative to the data folder."""
     if receipt is None:
         return {"blocks": 0, "files": [], "remaining": []}
     files = [

@@ -115,7 +115,7 @@ class DocumentInput:
     own: LivingDocument | None = None
 
     def with_own(self, own: LivingDocument) -> DocumentInput:
-        """It in the place of a document, whose values stay where none is given; as does the source of the same text."""
+        """The input of a change: values that are not given are the document's own, as is its text if it is the same."""
         kept = {name: getattr(own, name) for name in _OWN if getattr(self, name) is None}
         source = self.source
         if isinstance(source, Text) and source.text.strip().splitlines() == own.text.splitlines():

@@ -1,4 +1,4 @@
-"""What still holds documents that were purged, and the way out: a fold, then the removal of what it was folded from.
+"""Folders that still hold purged documents, and how they go: a fold, then the removal of the base that was folded.
 
 A receipt names the folders of the bases as they were when the documents were purged; here is what they are now.
 """

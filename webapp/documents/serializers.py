@@ -180,7 +180,7 @@ def document_input(told: dict[str, Any]) -> DocumentInput:
 
 
 def metadata_input(told: dict[str, Any]) -> DocumentInput:
-    """The same of a request that leaves a document's text as it is."""
+    """The same for a request that changes only metadata."""
     return _with_source(Own(), told)
 
 

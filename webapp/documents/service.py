@@ -155,7 +155,7 @@ def read_inputs(given: Sequence[DocumentInput], changed_id: str | None = None) -
 
 
 def _with_file(taken: Taken) -> Taken:
-    """One that keeps its text, with the format and the PDF that the text was read from."""
+    """For a document that keeps its text: with the format and the PDF that the text was read from."""
     if taken.text_of is None:
         return taken
     row = Document.objects.filter(index=active().index, document_id=taken.document.id).first()

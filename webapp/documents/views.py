@@ -194,7 +194,7 @@ Forms = Mapping[str, tuple[str, type[DocumentForm]]]
 
 
 def form_for_source(request: HttpRequest, forms: Forms) -> tuple[str, type[DocumentForm]]:
-    """Where the document comes from, by its name in the address, and the form for that."""
+    """(the source that the address names, its form)."""
     way = request.GET.get("from", "")
     way = way if way in forms else "text"
     return way, forms[way][1]

@@ -108,22 +108,22 @@ class EvidenceBlock(models.Model):
 
     @property
     def title(self) -> str:
-        """Of its article."""
+        """The title of its article."""
         return str(self._read["title"])
 
     @property
     def text(self) -> str:
-        """As it was read."""
+        """Its text as it was read."""
         return str(self._read["text"])
 
     @property
     def url(self) -> str:
-        """Of its article; empty where that has none."""
+        """The address of its article; empty if that has none."""
         return str(self._read["url"])
 
     @cached_property
     def _read(self) -> dict[str, Any]:
-        """What the payload has of the block."""
+        """The block's part of the answer's payload."""
         return next(block for block in self.answer.payload["evidence"] if block["rank"] == self.rank)
 
     @staticmethod

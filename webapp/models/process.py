@@ -50,7 +50,7 @@ class Process(models.Model):
 
     @classmethod
     def known(cls) -> models.QuerySet[Self]:
-        """Those that reported within the hour."""
+        """The processes that reported within the hour."""
         return cls._default_manager.filter(seen_at__gte=_long_ago())
 
     @classmethod

@@ -15,7 +15,7 @@ _GROWTH: Final = 8  # so what is embedded again is a seventh of the whole
 
 
 def first_articles(corpus_name: str) -> int:
-    """Of the first part of a new corpus; 0: all of it at once, because an earlier whole one of that name answers."""
+    """Number of articles of the first part of a new corpus; 0: all at once, because an earlier whole one answers."""
     active = Deployment.active()
     if active is not None and active.index.corpus.name == corpus_name and active.index.corpus.share == 1:
         return 0

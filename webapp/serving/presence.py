@@ -76,13 +76,13 @@ class Answering:
 
     @property
     def with_it(self) -> list[WebProcess]:
-        """Those that answer with the active deployment."""
+        """The processes that answer with the active deployment."""
         wanted = self.deployment.pk if self.deployment else None
         return [one for one in self.alive if one.deployment_id == wanted and one.state == WebProcess.State.READY]
 
     @property
     def without_it(self) -> list[WebProcess]:
-        """Those that do not, or not yet."""
+        """The processes that do not, or not yet."""
         return [one for one in self.alive if one not in self.with_it]
 
     @property

@@ -124,7 +124,7 @@ def beginning(dump: Dump, seconds: float) -> tuple[bytes, float]:
 
 
 def _partial(path: Path) -> Path:
-    """Where a fetch keeps what it has of a file."""
+    """The partial file of a fetch."""
     return path.with_name(f".{path.name}.partial")
 
 

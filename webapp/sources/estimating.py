@@ -1,4 +1,4 @@
-"""What a dump takes until it answers, measured on this machine: fetching, ingesting, the lists of its index, the disk.
+"""Estimates for a dump, measured on this machine: fetching, ingesting, the lists of its index, the disk.
 
     beginning of the dump ──▶ rate of the connection
                           └─▶ articles, as ingested ──▶ seconds and bytes of the whole, by its share of the bytes
@@ -135,7 +135,7 @@ def lists_s(blocks: int, dimension: int) -> float:
 
 
 def disk(dump: Dump, ingesting: Ingesting, blocks: int, dimension: int, *, in_parts: bool) -> Disk:
-    """What is needed of the disk, and what is free. in_parts: earlier parts stay, an eighth of the next one each."""
+    """The disk space that is needed, and that is free. in_parts: earlier parts stay, an eighth of the next one each."""
     from realm_core.index.approximate_build import lists_bytes  # loads torch
 
     corpus, vectors = blocks * ingesting.block_bytes, float(blocks * dimension * _VECTOR_BYTES)
