@@ -62,8 +62,7 @@ class AskView(AskingView):
 
     def _answer(self, request: Request, question: dict[str, Any]) -> tuple[AskedAnswer, bool]:
         """The answer, and whether it is a stored one."""
-        # A program with a token has no history in a browser, whatever cookies it sends.
-        history = "" if request.auth else asker_key(request)
+        history = asker_key(request)
         key = idempotency_key(request)
         if key is None:
             return asking.ask(**question, asker=request.user, session_key=history), False

@@ -130,7 +130,7 @@ class BatchView(AskingView):
             raise InvalidRequest(FieldError("questions", f"There must be 1 to {most:,} questions, not {number:,}."))
         with serving():  # without an engine the whole batch is refused (503)
             pass
-        history = "" if request.auth else asker_key(request)
+        history = asker_key(request)
         current = current_asking() or Asking(None)
         with batch_place(streamed=streamed) as place:
             wanted = self._counted(request, batch)

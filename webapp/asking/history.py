@@ -43,14 +43,19 @@ class Asker:
 
 
 def asker_key(request: HttpRequest | Request, *, create: bool = False) -> str:
-    """The session's key for its history; empty when it has none and none is to be made."""
+    """The session's key for its history; empty when it has none and none is to be made.
+
+    A program with a token has no history in a browser, whatever cookies it sends.
+    """
+    if getattr(request, "auth", None):
+        return ""
     key = request.session.get(_SESSION_ENTRY, "")
     if not key and create:
         key = request.session[_SESSION_ENTRY] = secrets.token_hex(20)
     return str(key)
 
 
-def asker_of(request: HttpRequest, *, create: bool = False) -> Asker:
+def asker_of(request: HttpRequest | Request, *, create: bool = False) -> Asker:
     """The asker of a request. create: give the session a key, so that feedback can be changed later."""
     return Asker(request.user, asker_key(request, create=create and not request.user.is_authenticated))
 
@@ -96,8 +101,7 @@ def _own(request: HttpRequest | Request) -> Q:
     own = Q(pk__in=[])
     if request.user.is_authenticated:
         own |= Q(asker=request.user.pk)
-    # A program with a token has no history in a browser, whatever cookies it brings along.
-    if not getattr(request, "auth", None) and (key := asker_key(request)):
+    if key := asker_key(request):
         own |= Q(session_key=key)
     return own
 

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle
 
-from webapp.asking.history import Asker, asker_key, readable_answer
+from webapp.asking.history import asker_of, readable_answer
 from webapp.feedback import service as feedback
 from webapp.feedback.service import LONGEST_ANSWER
 from webapp.models import Feedback, Review
@@ -81,7 +81,7 @@ class FeedbackView(PublicView):
     )
     def get(self, request: Request, answer_id: UUID) -> Response:
         only_parameters(request, ())
-        said = self._asker().feedback_on(readable_answer(request, answer_id))
+        said = asker_of(request).feedback_on(readable_answer(request, answer_id))
         if said is None:
             raise Http404
         return Response(FeedbackSerializer(said).data)
@@ -106,7 +106,7 @@ class FeedbackView(PublicView):
     def post(self, request: Request, answer_id: UUID) -> Response:
         word = checked(request, SaidSerializer)
         answer = readable_answer(request, answer_id)
-        said, first = feedback.give_feedback(self._asker(create=True), answer, **word)
+        said, first = feedback.give_feedback(asker_of(request, create=True), answer, **word)
         return Response(FeedbackSerializer(said).data, status=201 if first else 200)
 
     @extend_schema(
@@ -118,14 +118,6 @@ class FeedbackView(PublicView):
     )
     def delete(self, request: Request, answer_id: UUID) -> Response:
         without_body(request)
-        if not feedback.withdraw(self._asker(), readable_answer(request, answer_id)):
+        if not feedback.withdraw(asker_of(request), readable_answer(request, answer_id)):
             raise Http404
         return Response(status=204)
-
-    def _asker(self, *, create: bool = False) -> Asker:
-        """The author of the feedback: the account of a token or session, or else the session."""
-        request = self.request
-        in_account = request.user.is_authenticated
-        # A program with a token has no history in a browser, whatever cookies it sends.
-        key = "" if request.auth is not None else asker_key(request, create=create and not in_account)
-        return Asker(request.user, key)
