@@ -21,7 +21,7 @@ class RealmError(Exception):
 
 
 class CannotStore(RealmError):
-    """A disk is full, or takes no files; the message names the place, for whoever operates this machine."""
+    """A disk is full, or takes no files; the message names the place, for the operator."""
 
 
 class EngineUnavailable(RealmError):

@@ -34,7 +34,7 @@ class RecordKind:
     made_by: JobKind | None
 
 
-# By what tasks call the artefact.
+# By the tasks' name of the artefact.
 RECORDS: Final = {
     "corpus": RecordKind(CorpusSnapshot, "corpora", "a corpus", JobKind.INGEST),
     "index": RecordKind(IndexGeneration, "indexes", "an index", JobKind.INDEX),

@@ -35,7 +35,7 @@ class RunFiles:
         self._last = said["done"] if said.get("done") and said["done"] == said.get("total") else 0
         self._log_start = self.folder.log_size()
         self._metrics = Tail(self.folder.metrics_file)
-        # Rows of lines that an earlier attempt read. They may be others than the file has, if that was lost since.
+        # Rows that an earlier attempt read; if the file was lost since, it has others.
         self._known_metrics = set(JobMetric.objects.filter(job=job).values_list("step", "time"))
 
     def got_further(self) -> bool:

@@ -70,7 +70,7 @@ _DOUBLED_MARKS = re.compile(r",(?=[,;.](?:\s|$))")
 
 
 def gap_closing(language: str) -> Rules:
-    """Rules that mend the punctuation around what was removed from sentences."""
+    """Rules that repair the punctuation where parts of sentences were removed."""
     return (
         (_EMPTY_PARENTHESES, ""),
         (_GAP_AFTER_OPENING, "("),
@@ -82,7 +82,7 @@ def gap_closing(language: str) -> Rules:
 
 
 def close_gaps(text: str, language: str) -> str:
-    """The text with its punctuation mended by `gap_closing`."""
+    """The text with its punctuation repaired by `gap_closing`."""
     return edited(text, gap_closing(language))
 
 

@@ -31,7 +31,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m realm_core.documents", description="Read one file as JSON.")
     parser.add_argument("path", type=Path)
     parser.add_argument("--name", help="what the file is called (default: its name)")
-    parser.add_argument("--type", help="its media type, as declared by whoever sent it")
+    parser.add_argument("--type", help="its media type, as declared by the sender")
     parser.add_argument("--only-one", action="store_true", help="refuse files that hold many documents")
     for field in fields(Limits):
         kind = float if field.name == "seconds" else int

@@ -42,7 +42,7 @@ def read_docx(path: Path, draft: Draft, limits: Limits) -> None:
         reader = _Body(document, draft)
         reader.read(document.element.body)
         reader.read_notes()
-    # python-docx takes a file for what it says it is: parts that are missing, or of another kind, end in any of these.
+    # python-docx trusts a file's own description: missing parts, and parts of another kind, raise any of these.
     except (OpcError, LookupError, ValueError, TypeError, AttributeError, lxml.etree.LxmlError) as error:
         raise RealmError(f"is no whole DOCX file: {_reason(error)}.") from error
 

@@ -35,7 +35,7 @@ _PDF_WITHIN = 1024  # bytes; what may stand before the header by the specificati
 _COMPRESSED = (b"BZh", b"\x1f\x8b", b"\xfd7zXZ\x00")
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
-# What people upload by mistake, for the sentence that names it.
+# Formats that people upload by mistake, which the refusal names.
 _OTHERS = (
     (b"\x89PNG", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),

@@ -81,7 +81,7 @@ def parsed(text: str) -> HtmlElement:
         raise (NoElement if isinstance(error, lxml.etree.ParserError) else RealmError)(
             f"holds no HTML that can be read: {str(error).rstrip('.')}."
         ) from None
-    # Any other mistake is mended as browsers do; these end the parsing, and what follows would be missing.
+    # The parser repairs other errors as browsers do; these end the parsing, and the rest of the page would be missing.
     for entry in parser.error_log:
         if entry.level == lxml.etree.ErrorLevels.FATAL or entry.type_name == "ERR_RESOURCE_LIMIT":
             reason = "its elements are nested too deeply" if "depth" in entry.message else entry.message.rstrip(".")

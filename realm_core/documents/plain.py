@@ -15,7 +15,7 @@ _MARKS = (  # UTF-32's begins with UTF-16's
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# What texts are found in. Fewer candidates than all of Python's: short texts fit too many of those.
+# The encodings that are tried: fewer than all of Python's, because short texts fit too many of those.
 _GUESSED = (
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r"),
     *("shift_jis", "euc_jp", "gb18030", "big5", "euc_kr"),

@@ -43,7 +43,7 @@ DEFAULT_LIMITS = Limits()
 _EXIT_REFUSED = 2
 _LONGEST_NAME = 200
 _LONGEST_REASON = 300
-# What the reader needs to start. Passwords and keys stand in the environment, too, and a hostile file shall find none.
+# The environment variables that the reader needs to start. Others may be passwords, which a hostile file must not find.
 _ENVIRONMENT = ("PATH", "PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR")
 
 

@@ -70,7 +70,7 @@ def main(task: Evaluate, activity: Activity) -> None:
             "k": task.k,
             "normalisation": parts.normalisation,
             "questions": sha256_of_file(task.questions),
-            # Files that were begun before there was a weight have none, and are gone on with.
+            # Files begun by earlier versions have no weight, and are continued.
             **({"lexical_weight": parts.lexical_weight} if parts.lexical_weight else {}),
             **({} if as_typed else {"spelling": True}),  # likewise
             **({} if task.sample == 0 else {"sample": len(questions)}),

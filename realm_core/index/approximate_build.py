@@ -2,8 +2,8 @@
 
     sample → centroids → trained index → parts of rows, each in a file → merged lists → FILES
 
-Everything but the result lies in a folder of its own. Each file appears whole, so a killed build goes on behind the
-last one; merging, which reads and writes the codes once, starts over.
+Everything but the result lies in a folder of its own. Each file appears whole, so a killed build resumes after
+the last one; merging, which reads and writes the codes once, starts over.
 
 Legend: N rows, S sampled ones, L lists, B rows of a piece, D dimension.
 """
@@ -138,7 +138,7 @@ class _SearchBuild:
             if path != choice_file:  # kept: after a kill it says which choice the rest belongs to
                 remove_folder(path) if path.is_dir() else path.unlink()
 
-    # ── Training ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ---- training
 
     def _train(self, path: Path) -> None:
         lists = self._choice.lists
@@ -161,7 +161,7 @@ class _SearchBuild:
         """A shard's vectors, mapped."""
         return read_shard(self._folder / shard["file"], shard["stop"] - shard["start"], self._dimension)
 
-    # ── Adding ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ---- adding
 
     def _add(self, trained: Path) -> list[Path]:
         """The files of all parts; those that are there already are not made again."""
@@ -197,7 +197,7 @@ class _SearchBuild:
                 last = min(first + _PIECE_ROWS, high)
                 yield first, vectors_RD[first - shard["start"] : last - shard["start"]].float()
 
-    # ── Merging ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ---- merging
 
     def _merge(self, trained: Path, paths: Sequence[Path]) -> None:
         import faiss

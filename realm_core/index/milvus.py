@@ -78,7 +78,7 @@ class MilvusVectors:
                 stop = min(start + batch, self.rows)
                 progress(start)
                 if not (begun and self._count(f"{_ROW} >= {start} and {_ROW} < {stop}") == stop - start):
-                    # What is inserted twice would be there twice; of two processes that fill it, each may do a batch.
+                    # Milvus would keep rows twice that are inserted twice, and two processes may fill one collection.
                     rows = zip(range(start, stop), read(start, stop), strict=True)
                     data = [{_ROW: row, _VECTOR: vector_D} for row, vector_D in rows]
                     self._client.upsert(self.collection, data, timeout=_WORK_WITHIN_S)

@@ -98,7 +98,7 @@ def join(
         return publish_base(store, NewBase(base, _parts(views, activity), _about(name, views), search), activity)
 
 
-# ── What cannot be joined ───────────────────────────────────────────────────────────────────────────────────────────
+# ---- what cannot be joined
 
 
 def _check_apart(name: str, states: Sequence[LivingState]) -> None:
@@ -145,7 +145,7 @@ def _check_collections(name: str, views: Sequence[CorpusView]) -> None:
             raise RealmError(f"The joined corpus needs a name of its own: {name} is a collection in it.")
 
 
-# ── Documents and blocks ────────────────────────────────────────────────────────────────────────────────────────────
+# ---- documents and blocks
 
 
 def _parts(views: Sequence[CorpusView], activity: Activity) -> list[BasePart]:
@@ -242,7 +242,7 @@ def _ids(view: CorpusView, of: str) -> Iterator[tuple[int, list[str]]]:
             first += len(ids)
 
 
-# ── What the snapshot says of itself ────────────────────────────────────────────────────────────────────────────────
+# ---- what the snapshot says of itself
 
 
 def _about(name: str, views: Sequence[CorpusView]) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 Folding makes one of a single state, joining of several; otherwise they are the same.
 
-Nothing is packed or embedded: rows of tables and vectors are copied in parts. What was published completely is kept, so
-a job that died goes on behind it; unfinished files are removed by the next one.
+Nothing is packed or embedded: rows of tables and vectors are copied in parts. Files that were published completely are
+kept, so an interrupted job resumes after them; the next one removes unfinished files.
 
 Legend: A documents, N blocks and M links of a layer, R vectors of a part.
 """

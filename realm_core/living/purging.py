@@ -125,7 +125,7 @@ def purge(
 
 
 def finish_purge(store: Store, current: Callable[[], Sequence[LivingState]]) -> Receipt | None:
-    """Remove what a purge that died had still to remove; its receipt, or None where there is none or it never happened.
+    """Complete an interrupted purge by removing its files; its receipt, None if there is none or it was not committed.
 
     current: reads the current states of all bases with edits in the store's folder; called with the locks held. To be
     called before a service opens one; `purge` does so, too.

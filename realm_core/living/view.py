@@ -103,8 +103,7 @@ class CorpusView:
         """The number of living documents."""
         return len(self._listed)
 
-    # ── As in a snapshot
-    # ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ---- as in a snapshot
 
     def block(self, row: int) -> Block:
         """The block at `row`, its own and its article's row counted through all layers; IndexError beyond the last."""
@@ -148,7 +147,7 @@ class CorpusView:
                 if self.live_articles[first_article + row]:
                     yield first_article + row
 
-    # ── Documents ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ---- documents
 
     def listed(self, start: int, stop: int) -> list[ListedDocument]:
         """The living documents number `start` to `stop`, counted from 0, in order: a page of a list."""

@@ -175,7 +175,7 @@ def _fused_attention_is_faster() -> bool:
     return bool(torch.cpu._is_amx_tile_supported())
 
 
-# ── Compiled functions ──────────────────────────────────────────────────────────────────────────────────────────────
+# ---- compiled functions
 
 
 def _compiled(function: Function) -> Function:
@@ -326,7 +326,7 @@ def _layers(
 _run_layers = _compiled(_layers)
 
 
-# ── Preparation of the weights ──────────────────────────────────────────────────────────────────────────────────────
+# ---- preparation of the weights
 
 
 def _norm(norm: nn.LayerNorm) -> _Norm:

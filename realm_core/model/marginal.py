@@ -18,7 +18,7 @@ from torch import Tensor
 
 from realm_core.model.config import NORMALISATIONS, Normalisation
 
-# ── The prior: how relevant is each block? ──────────────────────────────────────────────────────────────────────────
+# ---- the prior: how relevant is each block?
 
 
 def log_prior(scores_BK: Tensor) -> Tensor:
@@ -26,7 +26,7 @@ def log_prior(scores_BK: Tensor) -> Tensor:
     return torch.log_softmax(scores_BK, dim=-1)
 
 
-# ── The reader: what does each block answer? ────────────────────────────────────────────────────────────────────────
+# ---- the reader: what does each block answer?
 
 
 def log_reading(
@@ -85,7 +85,7 @@ def _log_sum(values: Tensor) -> Tensor:
     return torch.where(some, finite, torch.full_like(finite, -math.inf))
 
 
-# ── Losses ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ---- losses
 
 
 def log_pair_reading(span_logits_PS: Tensor, correct_PS: Tensor) -> Tensor:
@@ -167,7 +167,7 @@ def masked_language_loss(
     return -(marginal_BJ * present_BJ).sum() / present_BJ.sum().clamp(min=1)
 
 
-# ── Provenance ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ---- provenance
 
 
 def log_posterior(log_prior_BK: Tensor, log_likelihood_BK: Tensor) -> Tensor:
@@ -181,7 +181,7 @@ def retrieval_utility(log_likelihood_BK: Tensor, log_null_B: Tensor) -> Tensor:
     return log_likelihood_BK - log_null_B.unsqueeze(-1)
 
 
-# ── The same on stored numbers ──────────────────────────────────────────────────────────────────────────────────────
+# ---- the same on stored numbers
 
 
 def _double(values: Sequence[float]) -> Tensor:

@@ -144,7 +144,7 @@ def _gradients(networks: Networks, loss: Tensor) -> list[Tensor]:
     return [gradient.cpu().double() for gradient in found]
 
 
-# ── Errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ---- errors
 
 
 def _greatest(computed: Tensor, expected: Tensor) -> float:
@@ -179,7 +179,7 @@ def _largest(errors: Sequence[float]) -> float:
     return math.nan if any(map(math.isnan, errors)) else max(errors)
 
 
-# ── Search ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ---- search
 
 
 def search_checks(

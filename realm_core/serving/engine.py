@@ -315,7 +315,7 @@ class Engine:
             raise RealmError(f"normalisation must be one of {allowed}, not {normalisation!r}.")
         return _AskRequest(text, wanted, normalisation, read, as_typed)
 
-    # ── The engine's own thread ─────────────────────────────────────────────────────────────────────────────────────
+    # ---- the engine's own thread
 
     def _serve(self) -> None:
         while (batch := self._queue.take(BATCH_QUESTIONS)) is not None:

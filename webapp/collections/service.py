@@ -51,7 +51,7 @@ class CollectionSettings:
 
 
 class WouldBePublic(StateConflict):
-    """A private collection is to be removed, and nobody said that everybody may read it then."""
+    """A private collection is to be removed without confirmation that everybody may then read it."""
 
 
 def listed(hidden: Iterable[str] = ()) -> list[ListedCollection]:

@@ -111,7 +111,7 @@ def _waiting(earlier: IndexGeneration, index: IndexGeneration) -> Waiting:
     """The edits above `earlier` that the corpus above `index` does not have."""
     view = opened(index, index.state_now())
     rows = _edited(earlier, index)
-    # In the corpus's own collection is one that names the earlier corpus, too.
+    # A document in the earlier corpus's own collection is in this corpus's own.
     own = {earlier.corpus.name} - {index.corpus.name}
     places = view.with_ids([row.document_id for row in rows])
     documents: list[Document] = []
@@ -210,7 +210,7 @@ def _earlier(index: IndexGeneration) -> IndexGeneration | None:
     """The index that answered last before this one and above which documents were edited."""
     for deployment in Deployment.objects.exclude(index=index).select_related("index")[:_MOST_LOOKED_AT]:
         edited = Document.objects.filter(index=deployment.index).exists()
-        # Documents of one that was joined may have other ids here: what was edited since is joined again.
+        # Documents of a joined index may have other ids here; edits made since then are joined again.
         if edited and origins.state_joined(deployment.index, index) is None:
             return deployment.index
     return None

@@ -135,6 +135,6 @@ def _forget(fetch_id: uuid.UUID) -> None:
 
 
 def clear_away() -> None:
-    """Remove what edits that died have left, and what was staged for a change that nobody made."""
+    """Remove the fetches of interrupted edits, and files staged for changes that were not made."""
     for fetch_id in Fetch.objects.filter(created_at__lt=timezone.now() - KEPT).values_list("pk", flat=True):
         _forget(fetch_id)

@@ -39,7 +39,7 @@ from webapp.models.job import ACTIVE
 from webapp.refusals import StateConflict
 from webapp.serving.living import folders_of
 
-# It is worth it by itself above one of these.
+# The scheduler folds above one of these.
 MOST_SEGMENTS: Final = 200
 MOST_EDITED_SHARE: Final = 0.1  # of the documents of the base
 FEWEST_EDITED: Final = 1000  # documents; below, this share of a small corpus makes no difference
@@ -72,7 +72,7 @@ class Edits:
 
     @property
     def worth_folding(self) -> bool:
-        """Whether it is folded without anybody asking for it."""
+        """Whether the scheduler folds it."""
         edited = self.documents + self.gone
         many = edited >= FEWEST_EDITED and edited > MOST_EDITED_SHARE * self.base
         return bool(self) and (self.segments > MOST_SEGMENTS or many or self.purged)

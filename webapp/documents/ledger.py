@@ -53,7 +53,7 @@ def summary(change: CorpusChange, most: int = touched.MOST_RECOMPUTED) -> Summar
     """The effects of a change on answers, computed at most every ten minutes."""
     if not change.blocks_gone:
         return Summary(0, 0)
-    # With their number: one that was being computed at the change is stored after it.
+    # The key has their number, because an answer that was being computed at the change is stored after it.
     key = f"documents.touched:{change.pk}:{most}:{answers(change).count()}"
     kept: dict[str, Any] | None = cache.get(key)
     if kept is None:

@@ -1,4 +1,4 @@
-"""What was purged stays purged: an index that is deployed is masked first, whenever and of whatever it was built.
+"""Purged documents stay purged: every index is masked before it is deployed, however it was built.
 
 A document with the id of a purged one counts as that document, until someone adds it again. The mask is an edit: a
 tombstone above the index, so questions, lists and pages are without it from the first moment on.

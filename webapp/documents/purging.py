@@ -226,7 +226,7 @@ def _commit(
 ) -> Purge:
     """Everything that the purge changes in the database, or Overtaken. standings: that of the deployed index first."""
     index = standings[0].index
-    # What another document has word for word stays with that one.
+    # Blocks that another document has word for word stay.
     gone = {
         document_id: sorted(one for one in own if not any(view.rows_with(one) for view in after))
         for document_id, own in blocks.items()

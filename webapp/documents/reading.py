@@ -35,7 +35,7 @@ LONGEST_TITLE: Final = 512
 LONGEST_URL: Final = 2048
 BASE_FORMAT: Final = "base"  # of a document that came with the corpus
 _PDF: Final = "pdf"
-# Of an id, which over REST is the rest of an address (`documents/urls.py`): what would mean another one.
+# In REST an id is the last part of an address (`documents/urls.py`); with these it would be another address.
 _NO_END: Final = "/touched"
 _NO_ID: Final = "bulk"
 _NO_STEPS: Final = frozenset({".", ".."})

@@ -148,7 +148,7 @@ def _live(job: Job) -> dict[str, Any]:
         "goes_on": _goes_on(job),
         "waiting_long": waiting_long,
         "took": _took(job),
-        # The progress of a whole is that of its parts: it may never have had a run folder.
+        # A whole's progress is that of its parts, so it may have no run folder.
         "begins_anew": job.can_resume and not job.run_dir.is_dir() and not job.parts.exists(),
         "devices": list(job.devices.all()),
         **_parts(job),

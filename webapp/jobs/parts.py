@@ -110,7 +110,7 @@ def repair() -> None:
     orphans = Job.objects.filter(parent__state__in=FINISHED)
     Job.stop_all(orphans.filter(kind__in=COMPANION_KINDS, state__in=_TO_REST))  # running ones notice it themselves
     Job.stop_all(orphans.exclude(kind__in=COMPANION_KINDS).filter(state__in=ACTIVE))
-    # Stopped or ended with the whole, which was resumed before they had ended.
+    # Companions that ended with their whole, after it had been resumed.
     over = (JobState.STOPPED, JobState.SUCCEEDED)
     for part in Job.objects.filter(kind__in=COMPANION_KINDS, state__in=over, parent__state=JobState.RUNNING).defer(
         "log"

@@ -134,7 +134,7 @@ class EvidenceBlock(models.Model):
                 answer=asked,
                 rank=block.rank,
                 block_id=block.block_id,
-                # Answers that were kept before there were collections do not say it.
+                # Answers kept by earlier versions name no collection.
                 collection=block.collection or asked.deployment.index.corpus.name,
                 prior=block.prior,
                 likelihood=block.likelihood,

@@ -315,7 +315,7 @@ class Job(models.Model):
         return ended + jobs.filter(state=JobState.RUNNING).update(state=JobState.STOPPING)
 
     def resume(self) -> bool:
-        """Queue a failed, stopped or interrupted job again; it goes on behind what is finished, and counts anew."""
+        """Queue a failed, stopped or interrupted job again; it resumes after its finished work, and counts anew."""
         return self._changed(self._queue_again(RESUMABLE, attempt=0, interruptions=0))
 
     # ---- for the scheduler
