@@ -12,6 +12,7 @@ from __future__ import annotations
 import codecs
 import datetime
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -47,13 +48,13 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[-_].+)?", re.DOTALL)
 
 
-class JsonLinesSource:
-    """One JSON object per line, plain or compressed; blank lines are skipped.
+class _RowsSource(ABC):
+    """A file of rows with id, title, text and optionally others.
 
     language: two-letter code of the articles. licence, attribution: shown next to a passage.
     """
 
-    name = "jsonl"
+    name: str
     rights: tuple[ArticleRights, ...] = ()
 
     def __init__(self, path: Path, *, language: str = "en", licence: str = "", attribution: str = "") -> None:
@@ -63,16 +64,25 @@ class JsonLinesSource:
         self.attribution = attribution
 
     def fingerprint(self) -> str:
-        return f"jsonl {_READS} {self.language} {self._file.fingerprint()}"
-
-    def share_read(self) -> float | None:
-        return self._file.share_read()
+        return f"{self.name} {_READS} {self.language} {self._file.fingerprint()}"
 
     def articles(self, start: int) -> Iterator[RawArticle]:
         return (_article(row, place, self.language) for row, place in self._rows(start))
 
+    @abstractmethod
     def _rows(self, start: int) -> Iterator[tuple[dict[str, Any], str]]:
         """Rows and where they are, from row `start` on."""
+
+
+class JsonLinesSource(_RowsSource):
+    """One JSON object per line, plain or compressed; blank lines are skipped."""
+
+    name = "jsonl"
+
+    def share_read(self) -> float | None:
+        return self._file.share_read()
+
+    def _rows(self, start: int) -> Iterator[tuple[dict[str, Any], str]]:
         record = 0
         for number, line in enumerate(self._file.lines(), 1):
             if number == 1:
@@ -99,33 +109,16 @@ def _parsed(line: bytes, place: str) -> dict[str, Any]:
     return row
 
 
-class ParquetSource:
-    """A Parquet file with the columns id, title, text and optionally others, read in small batches.
-
-    language, licence, attribution: as for `JsonLinesSource`.
-    """
+class ParquetSource(_RowsSource):
+    """A Parquet file with these columns, read in small batches."""
 
     name = "parquet"
-    rights: tuple[ArticleRights, ...] = ()
-
-    def __init__(self, path: Path, *, language: str = "en", licence: str = "", attribution: str = "") -> None:
-        self._file = InputFile(path)
-        self.language = language
-        self.licence = licence
-        self.attribution = attribution
-        self._read = self._total = 0
-
-    def fingerprint(self) -> str:
-        return f"parquet {_READS} {self.language} {self._file.fingerprint()}"
+    _read = _total = 0
 
     def share_read(self) -> float | None:
         return self._read / self._total if self._total else None
 
-    def articles(self, start: int) -> Iterator[RawArticle]:
-        return (_article(row, place, self.language) for row, place in self._rows(start))
-
     def _rows(self, start: int) -> Iterator[tuple[dict[str, Any], str]]:
-        """Rows and where they are, from row `start` on."""
         path = self._file.path
         try:
             metadata = pq.read_metadata(path, memory_map=True)

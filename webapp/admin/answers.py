@@ -7,24 +7,15 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest
 
-from webapp.admin.readonly import ReadOnlyAdmin
+from webapp.admin.readonly import ReadOnly, ReadOnlyAdmin
 from webapp.models import AskedAnswer, EvidenceBlock, Feedback
 
 
-class EvidenceInline(admin.TabularInline):  # type: ignore[type-arg]  # not generic at run time
+class EvidenceInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg]  # not generic at run time
     """Shown with the answer, and deleted with it."""
 
     model = EvidenceBlock
     template = "admin/evidence.html"
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 @admin.register(AskedAnswer)

@@ -1,4 +1,4 @@
-"""A read-only administration page."""
+"""Read-only pages of the administration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from webapp.admin.audited import Audited
 
 
-class ReadOnlyAdmin(Audited):
+class ReadOnly:
     """Records of what happened: only the site writes them."""
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -20,3 +20,7 @@ class ReadOnlyAdmin(Audited):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+
+class ReadOnlyAdmin(ReadOnly, Audited):
+    """A page of such records."""

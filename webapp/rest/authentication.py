@@ -70,39 +70,19 @@ class ActionPermission(BasePermission):
         return may(caller(request), self.action)
 
 
-class MayRead(ActionPermission):
-    """Permission to read kept answers and blocks."""
+def _permission(needed: Action, refusal: str) -> type[ActionPermission]:
+    class May(ActionPermission):
+        action = needed
+        message = refusal
 
-    action = Action.READ
-    message = "Without the scope ask, a token cannot read here."
-
-
-class MayAsk(ActionPermission):
-    """May ask."""
-
-    action = Action.ASK
-    message = "The token has not the scope ask."
+    return May
 
 
-class MayGiveFeedback(ActionPermission):
-    """Permission to give feedback on an answer."""
-
-    action = Action.FEEDBACK
-    message = "The token has not the scope feedback."
-
-
-class MayExplain(ActionPermission):
-    """Permission to ask, for callers who are signed in."""
-
-    action = Action.EXPLAIN
-    message = "The token has not the scope ask."
-
-
-class MayOperate(ActionPermission):
-    """Permission of admins, with a session or a token for operating."""
-
-    action = Action.OPERATE
-    message = "This is for admins, with a session or a token of the scope operate."
+MayRead: Final = _permission(Action.READ, "Without the scope ask, a token cannot read here.")
+MayAsk: Final = _permission(Action.ASK, "The token has not the scope ask.")
+MayGiveFeedback: Final = _permission(Action.FEEDBACK, "The token has not the scope feedback.")
+MayExplain: Final = _permission(Action.EXPLAIN, "The token has not the scope ask.")
+MayOperate: Final = _permission(Action.OPERATE, "This is for admins, with a session or a token of the scope operate.")
 
 
 def _is_bearer(words: list[bytes]) -> bool:
