@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
@@ -63,6 +63,21 @@ class AskRequest:
     scope: Scope | None = None
     as_typed: bool = False
     again_of: AskedAnswer | None = field(default=None, compare=False)
+
+
+class AskOptions(TypedDict, total=False):
+    """What may be given with a question.
+
+    exclude:     ids of blocks that must not be read.
+    collections: names of those to look in; none: all that the asker may read. filters: as `Filters.as_dict`.
+    as_typed:    do not correct its spelling.
+    """
+
+    k: int
+    exclude: Sequence[str]
+    collections: Sequence[str]
+    filters: Mapping[str, Any] | None
+    as_typed: bool
 
 
 @dataclass(frozen=True)
@@ -128,28 +143,20 @@ def wrong_ids(exclude: Sequence[str]) -> list[FieldError]:
 def ask(
     question: str,
     *,
-    k: int = DEFAULT_K,
-    exclude: Sequence[str] = (),
-    collections: Sequence[str] = (),
-    filters: Mapping[str, Any] | None = None,
-    as_typed: bool = False,
     asker: User | AnonymousUser | None,
     session_key: str = "",
     again_of: AskedAnswer | None = None,
     kept: Callable[[AskedAnswer], None] | None = None,
+    **options: Unpack[AskOptions],
 ) -> AskedAnswer:
     """Answer `question` from the `k` best blocks and store the answer.
 
-    exclude:     ids of blocks that must not be read.
-    collections: names of those to look in; none: all that the asker may read. filters: as `Filters.as_dict`.
-    as_typed:    do not correct its spelling.
-    asker:       who asks; an anonymous one is remembered by `session_key` alone. None: the command line.
-    again_of:    the kept answer whose question this is.
-    kept:        called in the transaction that keeps the answer; what it raises undoes that.
+    asker:    who asks; an anonymous one is remembered by `session_key` alone. None: the command line.
+    again_of: the kept answer whose question this is.
+    kept:     called in the transaction that keeps the answer; what it raises undoes that.
     InvalidRequest, EngineUnavailable, or RealmError from the engine.
     """
-    request = checked(question, k, exclude, collections, filters, as_typed, access=access_of(asker))
-    request = replace(request, again_of=again_of)
+    request = replace(checked(question, **options, access=access_of(asker)), again_of=again_of)
     try:
         with serving() as service:
             answer = _answer(service, request, listens())
@@ -209,18 +216,9 @@ def ask_many(
                 yield asked
 
 
-def retrieve(
-    question: str,
-    *,
-    k: int = DEFAULT_K,
-    exclude: Sequence[str] = (),
-    collections: Sequence[str] = (),
-    filters: Mapping[str, Any] | None = None,
-    as_typed: bool = False,
-    asker: User | AnonymousUser | None,
-) -> Retrieval:
+def retrieve(question: str, *, asker: User | AnonymousUser | None, **options: Unpack[AskOptions]) -> Retrieval:
     """The `k` best blocks for `question`, unread; nothing is kept. Arguments and errors as those of `ask`."""
-    request = checked(question, k, exclude, collections, filters, as_typed, access=access_of(asker))
+    request = checked(question, **options, access=access_of(asker))
     with serving() as service:
         engine = service.engine
         found = engine.retrieve(request.question, **_wanted(request), listens=listens())

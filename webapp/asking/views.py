@@ -102,25 +102,18 @@ def _answered(
 
     again_of: the kept answer that it is asked again of. where: its `collections` and `filters`.
     """
-    settings = {"k": again_of.k, "exclude": again_of.exclude} if again_of else {}
+    options: dict[str, Any] = {**where, "as_typed": as_typed}
+    if again_of is not None:
+        options |= {"k": again_of.k, "exclude": again_of.exclude}
     try:
-        checked = asking.checked(question, **settings, **where, access=access_of(request.user))
+        asking.checked(question, **options, access=access_of(request.user))
         if (wait_s := limits.seconds_to_wait(request)) is not None:
             error = f"That was a lot of questions. Ask again in {wait_s} seconds."
             response = _box(request, question, error, status=429, where=where)
             response["Retry-After"] = str(wait_s)
             return response
-        asked = asking.ask(
-            checked.question,
-            k=checked.k,
-            exclude=checked.exclude,
-            collections=checked.collections,
-            filters=checked.filters.as_dict(),
-            as_typed=as_typed,
-            asker=request.user,
-            session_key=asker_key(request, create=True),
-            again_of=again_of,
-        )
+        key = asker_key(request, create=True)
+        asked = asking.ask(question, asker=request.user, session_key=key, again_of=again_of, **options)
     except InvalidRequest as invalid:
         return _box(request, question, str(invalid), status=422, where=where)
     except EngineUnavailable as unavailable:
