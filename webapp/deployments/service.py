@@ -33,7 +33,7 @@ from realm_core.pace import low_priority
 from webapp.documents import bringing, origins, purged
 from webapp.documents.states import EditConflict
 from webapp.evaluations import service as comparing
-from webapp.models import AuditEntry, Deployment, Evaluation, IndexGeneration, ModelVersion
+from webapp.models import AuditEntry, CorpusState, Deployment, Evaluation, IndexGeneration, ModelVersion
 from webapp.refusals import StateConflict
 from webapp.storage.places import resolve
 
@@ -63,7 +63,7 @@ class Finding:
 class PairCheck:
     """A pair and the findings.
 
-    instead_of: the active deployment, None if there is none. edited: key of the corpus state above its index, None: no
+    instead_of: the active deployment, None if there is none. edited: the corpus state above its index, None if no
     document was edited.
     """
 
@@ -71,7 +71,7 @@ class PairCheck:
     index: IndexGeneration
     instead_of: Deployment | None
     findings: tuple[Finding, ...]
-    edited: int | None = None
+    edited: CorpusState | None = None
 
     @property
     def refusal(self) -> str:
@@ -118,7 +118,7 @@ def check(index: IndexGeneration, model: ModelVersion | None = None) -> PairChec
     """
     model = model or index.model
     active = Deployment.active()
-    edited = None if active is None else _edited_state(active.index)
+    edited = None if active is None else active.index.state_now()
     findings = [_fit(model, index), *_files(model, index), *_edits(index, active)]
     if all(one.verdict is not Verdict.BAD for one in findings):
         findings += _purged(index)
@@ -162,7 +162,7 @@ def deploy_ready(found: PairCheck, *, by: str, note: str = "") -> Deployment:
         raise RealmError(found.refusal)
     with transaction.atomic():
         active = Deployment.locked()
-        if active is not None and _edited_state(active.index) != found.edited:
+        if active is not None and active.index.state_now() != found.edited:
             raise OutOfDate("Documents were edited meanwhile; check again.")
         return _put_in_place("deploy", found, active, by, note)
 
@@ -227,11 +227,6 @@ def _put_in_place(
         confirmed=[CONFIRMATION, *found.doubts] if found.doubts else [],
     )
     return deployment
-
-
-def _edited_state(index: IndexGeneration) -> int | None:
-    """Key of the current corpus state above an index, read now."""
-    return index.states.filter(is_current=True).values_list("pk", flat=True).first()
 
 
 # ---- findings
