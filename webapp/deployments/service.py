@@ -30,7 +30,7 @@ from realm_core.index.manifest import verify as verify_index
 from realm_core.model.identity import read_hashes, verified_weights
 from realm_core.object_store import get_folder
 from realm_core.pace import low_priority
-from webapp.documents import bringing, origins, purged
+from webapp.documents import bringing, lineage, purged
 from webapp.documents.states import EditConflict
 from webapp.evaluations import service as comparing
 from webapp.models import AuditEntry, CorpusState, Deployment, Evaluation, IndexGeneration, ModelVersion
@@ -282,7 +282,7 @@ def _edits(index: IndexGeneration, active: Deployment | None) -> Iterator[Findin
         return
     if number := bringing.edited_above(active.index, index):
         until = "bring them over under Documents"
-        if origins.state_joined(active.index, index) is not None:
+        if lineage.state_joined(active.index, index) is not None:
             until = "join the corpora again"
         says = (
             f"{number:,} document{' that was' if number == 1 else 's that were'} added, changed or removed in the "

@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 from django.db.models import Max
 
 from realm_core.errors import RealmError
-from webapp.documents import origins, service
+from webapp.documents import lineage, service
 from webapp.documents.reading import MOST_DOCUMENTS, Taken
 from webapp.documents.viewing import active, opened
 from webapp.models import CorpusChange, Deployment, Document, DocumentStatus, IndexGeneration
@@ -81,7 +81,7 @@ def _edited(earlier: IndexGeneration, later: IndexGeneration) -> list[Document]:
         return (row.last_change or 0) > (other.last_change or 0) and _left(row) != _left(other)
 
     rows = every.filter(index=earlier)
-    if (joined := origins.state_joined(earlier, later)) is not None:  # what is above that state alone
+    if (joined := lineage.state_joined(earlier, later)) is not None:  # what is above that state alone
         later_changes = CorpusChange.objects.filter(document__index=earlier, after__gt=joined.row or 0)
         rows = rows.filter(pk__in=later_changes.values("document"))
     return [row for row in rows.order_by("pk") if waits(row)]
@@ -211,6 +211,6 @@ def _earlier(index: IndexGeneration) -> IndexGeneration | None:
     for deployment in Deployment.objects.exclude(index=index).select_related("index")[:_MOST_LOOKED_AT]:
         edited = Document.objects.filter(index=deployment.index).exists()
         # Documents of a joined index may have other ids here; edits made since then are joined again.
-        if edited and origins.state_joined(deployment.index, index) is None:
+        if edited and lineage.state_joined(deployment.index, index) is None:
             return deployment.index
     return None

@@ -3,7 +3,7 @@
 A document with the id of a purged one counts as that document, until someone adds it again. The mask is an edit: a
 tombstone above the index, so questions, lists and pages are without it from the first moment on.
 
-A joined corpus has documents of others, some under other ids (`origins.py`): their blocks tell which were purged.
+A joined corpus has documents of others, some under other ids (`lineage.py`): their blocks tell which were purged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max, QuerySet
 
 from realm_core.errors import RealmError
-from webapp.documents import origins
+from webapp.documents import lineage
 from webapp.documents.purging import cut, empty
 from webapp.documents.reading import BASE_FORMAT
 from webapp.documents.states import ATTEMPTS, EditConflict, Overtaken, advanced
@@ -74,7 +74,7 @@ def _purged(index: IndexGeneration) -> dict[str, int]:
 
 def _purged_elsewhere(index: IndexGeneration) -> dict[str, int]:
     """The blocks purged from corpora that this one was joined of, or that were joined of it, with the change."""
-    purges = CorpusChange.objects.filter(document__index__in=origins.related(index), kind=ChangeKind.PURGED)
+    purges = CorpusChange.objects.filter(document__index__in=lineage.related(index), kind=ChangeKind.PURGED)
     return {block: pk for pk, gone in purges.order_by("pk").values_list("pk", "blocks_gone") for block in gone}
 
 

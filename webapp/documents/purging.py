@@ -25,7 +25,7 @@ from django.db.models import Case, QuerySet, When
 from django.utils import timezone
 
 from realm_core.errors import RealmError
-from webapp.documents import originals, origins
+from webapp.documents import lineage, originals
 from webapp.documents.reading import BASE_FORMAT
 from webapp.documents.states import ATTEMPTS, EditConflict, Overtaken, advanced
 from webapp.documents.viewing import DocumentMissing, active, opened
@@ -324,7 +324,7 @@ def _told(receipt: Receipt | None) -> dict[str, Any]:
 def _holding_elsewhere(index: IndexGeneration, block_ids: Collection[str]) -> list[str]:
     """Folders of corpora that were joined of this one, or that it was joined of, which hold one of the blocks."""
     held: dict[str, None] = {}
-    for other in origins.related(index):
+    for other in lineage.related(index):
         if other.removed_at is not None or other.corpus.removed_at is not None:
             continue
         store = store_of(other)
