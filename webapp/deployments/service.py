@@ -30,7 +30,7 @@ from realm_core.index.manifest import verify as verify_index
 from realm_core.model.identity import read_hashes, verified_weights
 from realm_core.object_store import get_folder
 from realm_core.pace import low_priority
-from webapp.documents import bringing, lineage, purged
+from webapp.documents import bringing, lineage, purge_masks
 from webapp.documents.states import EditConflict
 from webapp.evaluations import service as comparing
 from webapp.models import AuditEntry, CorpusState, Deployment, Evaluation, IndexGeneration, ModelVersion
@@ -149,7 +149,7 @@ def made_ready(
         )
         findings = tuple(brought if one.about == _EDITED else one for one in found.findings)
         found = replace(found, findings=findings)
-    purged.mask_purged(index, by=by)
+    purge_masks.mask_purged(index, by=by)
     return found
 
 
@@ -200,7 +200,7 @@ def _activate(action: str, found: PairCheck, by: User | str | None, note: str, c
     if found.doubts and confirmed is not True and confirmed != found.digest:
         raise NotConfirmed(found)
     try:
-        purged.mask_purged(found.index, by=by)
+        purge_masks.mask_purged(found.index, by=by)
     except EditConflict:
         raise RealmError("Documents are being edited at this moment; deploy again.") from None
     with transaction.atomic():
@@ -213,7 +213,7 @@ def _put_in_place(
     """Activate a checked pair in the place of `active`, which is locked."""
     if active != found.instead_of:
         raise OutOfDate("Another deployment was activated meanwhile; check again.")
-    if purged.unmasked_purges(found.index) is not None:
+    if purge_masks.unmasked_purges(found.index) is not None:
         raise OutOfDate("Documents were purged meanwhile; check again.")
     person = by if isinstance(by, User) else None
     deployment = Deployment.activate(found.index, model=found.model, by=person, note=note)
@@ -293,7 +293,7 @@ def _edits(index: IndexGeneration, active: Deployment | None) -> Iterator[Findin
 
 def _purged(index: IndexGeneration) -> list[Finding]:
     """Documents that were purged from its corpus, and that it still has."""
-    found = purged.unmasked_purges(index)
+    found = purge_masks.unmasked_purges(index)
     if found is None:
         return []
     number = len(found.places)

@@ -17,7 +17,7 @@ from realm_core.errors import RealmError
 from realm_core.files import read_json, write_json
 from realm_core.object_store import remove_published
 from webapp.artefacts.registering import record_corpus, record_index
-from webapp.documents.purged import purged_ids
+from webapp.documents.purge_masks import purged_ids
 from webapp.models import IndexGeneration, Job
 from webapp.serving.living import folders_of, state_of
 

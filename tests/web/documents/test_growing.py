@@ -20,7 +20,7 @@ from tests.in_memory_source import InMemorySource
 from tests.tiny import ARTICLES
 from webapp.artefacts.registering import record_corpus, record_index
 from webapp.deployments import service as deploying
-from webapp.documents import bringing, purged
+from webapp.documents import bringing, purge_masks
 from webapp.documents import service as documents
 from webapp.documents.reading import DocumentInput, Text
 from webapp.documents.viewing import current_view, show
@@ -127,14 +127,14 @@ def test_what_is_edited_while_a_pair_is_prepared_is_there_too(
     edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also a document whose earlier edit was brought over a moment ago."""
-    hold, edits = purged.mask_purged, [lambda: documents.remove(["Mars"], by=None), lambda: move_bach("tiny")]
+    hold, edits = purge_masks.mask_purged, [lambda: documents.remove(["Mars"], by=None), lambda: move_bach("tiny")]
 
     def edited_behind(index: IndexGeneration, **about: Any) -> int:
         while edits:
             edits.pop()()
         return hold(index, **about)
 
-    monkeypatch.setattr(purged, "mask_purged", edited_behind)
+    monkeypatch.setattr(purge_masks, "mask_purged", edited_behind)
     schedule = advance(later)
     assert active() == later and not edits, schedule.last_outcome
     assert show("Mars").listed.status == "removed" and show(BACH).collection == "tiny"
@@ -143,14 +143,14 @@ def test_what_is_edited_while_a_pair_is_prepared_is_there_too(
 def test_whoever_edits_all_the_time_puts_it_off(
     edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hold, numbers = purged.mask_purged, iter(range(99))
+    hold, numbers = purge_masks.mask_purged, iter(range(99))
 
     def edited_behind(index: IndexGeneration, **about: Any) -> int:
         documents.add([replace(TURKU, document_id=f"turku-{(number := next(numbers))}", title=f"{number}")], by=None)
         return hold(index, **about)
 
     with monkeypatch.context() as patched:
-        patched.setattr(purged, "mask_purged", edited_behind)
+        patched.setattr(purge_masks, "mask_purged", edited_behind)
         schedule = advance(later)
     assert active() != later and schedule.stage == ScheduleStage.INDEX
     scheduling.advance()

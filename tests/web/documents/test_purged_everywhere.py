@@ -18,7 +18,7 @@ from webapp.artefacts.registering import record_corpus, record_index
 from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.deployments import service as deploying
-from webapp.documents import bringing, purged, purging
+from webapp.documents import bringing, purge_masks, purging
 from webapp.documents import service as documents
 from webapp.documents.reading import DocumentInput, Text
 from webapp.documents.viewing import listed, show
@@ -63,7 +63,7 @@ def test_at_once_above_an_index_without_edits(
     purge = purging.purge(["Nile"], by=staff.user)
     assert len(purge.remaining) == 3, "the snapshot, and both indexes of it"
     assert CorpusState.objects.filter(index=another_index, is_current=True).get().state["tombstones"] != {}
-    assert deploying.check(another_index).doubts == () and purged.unmasked_purges(another_index) is None
+    assert deploying.check(another_index).doubts == () and purge_masks.unmasked_purges(another_index) is None
     engine = load_engine(Deployment(model=another_index.model, index=another_index))
     assert "Nile" not in {block.title for block in engine.ask("What is said of the Nile?", k=20).evidence}
     engine.close()
@@ -88,7 +88,7 @@ def test_above_one_that_was_built_later(
     assert "Nile" not in {block["title"] for block in kept.payload["evidence"]}
     assert Purge.objects.count() == 1 and Document.objects.get(index=later).status == "purged"
     deploying.roll_back(answering, confirmed=True)
-    assert purged.unmasked_purges(answering.index) is None
+    assert purge_masks.unmasked_purges(answering.index) is None
 
 
 def test_above_a_snapshot_in_which_its_text_is_another_one(
@@ -154,9 +154,12 @@ def test_one_that_was_added_again_is_another_document(
     waiting = bringing.waiting()
     assert waiting is not None and waiting.documents == ("Nile",)
     bringing.bring(by=None)
-    assert show("Nile").text == "The Nile is a river in Africa, written anew." and purged.unmasked_purges(later) is None
+    assert (
+        show("Nile").text == "The Nile is a river in Africa, written anew."
+        and purge_masks.unmasked_purges(later) is None
+    )
     kept.refresh_from_db()
-    assert kept.purged_at is None and purged.unmasked_purges(answering.index) is None
+    assert kept.purged_at is None and purge_masks.unmasked_purges(answering.index) is None
     purging.purge(["Nile"], by=None)
     assert {row.status for row in Document.objects.filter(document_id="Nile")} == {"purged"}
 
@@ -167,17 +170,17 @@ def test_a_purge_at_the_moment_of_a_deployment_stops_it(
 ) -> None:
     found = deploying.check(another_index)
     monkeypatch.setattr(purging, "_places", lambda index: [(index, None)])  # it does not see the other one yet
-    hold = purged.mask_purged
+    hold = purge_masks.mask_purged
 
     def purged_behind(*arguments: Any, **named: Any) -> int:
         held = hold(*arguments, **named)
         purging.purge(["Nile"], by=None)
         return held
 
-    monkeypatch.setattr(purged, "mask_purged", purged_behind)
+    monkeypatch.setattr(purge_masks, "mask_purged", purged_behind)
     with pytest.raises(RealmError, match="purged meanwhile"):
         deploying.deploy(another_index, confirmed=found.digest)
-    monkeypatch.setattr(purged, "mask_purged", hold)
+    monkeypatch.setattr(purge_masks, "mask_purged", hold)
     deploy_confirmed(another_index)
     assert read_of("Nile") == []
 
@@ -191,7 +194,7 @@ def test_a_purge_that_rewrites_what_is_being_masked_is_followed(
     with monkeypatch.context() as patch:
         patch.setattr(purging, "_places", lambda index: [(index, None)])  # it does not see the other one yet
         purging.purge(["Nile"], by=None)
-    opened, first = purged.opened, iter([True])
+    opened, first = purge_masks.opened, iter([True])
 
     def opened_too_late(*which: Any) -> Any:
         if next(first, False):
@@ -199,10 +202,10 @@ def test_a_purge_that_rewrites_what_is_being_masked_is_followed(
             living._views.clear()
         return opened(*which)
 
-    monkeypatch.setattr(purged, "opened", opened_too_late)
+    monkeypatch.setattr(purge_masks, "opened", opened_too_late)
     living._views.clear()
-    assert purged.mask_purged(answering.index, by=None) == 1
-    assert purged.unmasked_purges(answering.index) is None
+    assert purge_masks.mask_purged(answering.index, by=None) == 1
+    assert purge_masks.unmasked_purges(answering.index) is None
 
 
 def test_edits_without_end_are_told_to_who_deploys(
@@ -213,7 +216,7 @@ def test_edits_without_end_are_told_to_who_deploys(
 
     monkeypatch.setattr(purging, "_places", lambda index: [(index, None)])
     purging.purge(["Nile"], by=None)
-    monkeypatch.setattr(purged, "_commit", overtaken)
+    monkeypatch.setattr(purge_masks, "_commit", overtaken)
     with pytest.raises(RealmError, match=r"^Documents are being edited at this moment; deploy again\.$"):
         deploy_confirmed(another_index)
 
