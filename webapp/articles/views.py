@@ -18,7 +18,7 @@ from webapp.asking.history import readable_answers
 from webapp.asking.shown import Passage
 from webapp.models import AskedAnswer
 from webapp.pages.guards import allowed
-from webapp.serving import originals
+from webapp.serving import pdf_places
 
 if TYPE_CHECKING:
     from realm_core.corpus.records import Article, Block
@@ -57,7 +57,7 @@ def block(request: HttpRequest, block_id: str) -> HttpResponse:
     if source is not None:
         parts = list(article_parts(source.article, source.block, start, end))
         here = {"block_id": block_id, "section": source.block.section, "start": start}
-        original = originals.of_evidence([here], hidden).get(block_id)
+        original = pdf_places.of_evidence([here], hidden).get(block_id)
         shown = {"source": source, "parts": parts, "asked": asked, "original": original}
         return render(request, "article/article.html", shown)
     copy = articles.kept_copy(block_id, asked, readable_answers(request), hidden)

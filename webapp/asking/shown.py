@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from realm_core.serving.provenance import Answer, Evidence, RankedAnswer
     from webapp.models import CorpusChange
-    from webapp.serving.originals import InOriginal
+    from webapp.serving.pdf_places import InOriginal
 
 _OTHERS_SHOWN = 8  # further alternatives are very improbable and summed up
 _LEAST_SHOWN = 0.001  # as are alternatives less probable than that

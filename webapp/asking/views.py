@@ -29,7 +29,7 @@ from webapp.models import AskedAnswer, CorpusSnapshot, Deployment, GoneBlock
 from webapp.pages.guards import allowed
 from webapp.pages.htmx import HtmxRequest
 from webapp.refusals import InvalidRequest
-from webapp.serving import originals
+from webapp.serving import pdf_places
 from webapp.serving.engine import EngineUnavailable
 
 # Answered correctly from the default corpus; each from another field.
@@ -178,7 +178,7 @@ def _foreign(asked: AskedAnswer) -> dict[str, str] | None:
 
 def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str]) -> dict[str, Any]:
     """The context of the answer's page, including the visitor's own feedback."""
-    pdfs = originals.of_evidence(asked.payload["evidence"], access_of(request.user).hidden)
+    pdfs = pdf_places.of_evidence(asked.payload["evidence"], access_of(request.user).hidden)
     reading = shown_answer(asked.payload, without, GoneBlock.in_evidence(asked), pdfs)
     said = asker_of(request).feedback_on(asked)
     query = urlencode([("without", block_id) for block_id in reading.removed_ids])

@@ -308,7 +308,7 @@ def _first(*stated: str | None) -> str:
 
 
 def _with_sections(read: Sequence[DocumentSection]) -> tuple[str, tuple[Section, ...]]:
-    """Text and sections; a page number follows its heading, so that evidence can name it (`serving.originals`)."""
+    """Text and sections; a page number follows its heading, so that evidence can name it (`serving/pdf_places.py`)."""
     from realm_core.corpus.records import Section
 
     sections: list[Section] = []

@@ -12,7 +12,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from realm_core.text.masked import MASK, between_masks
-from webapp.serving.originals import page_of
+from webapp.serving.pdf_places import page_of
 
 register = template.Library()
 

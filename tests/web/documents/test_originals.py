@@ -21,7 +21,7 @@ from webapp.documents import bringing, originals, purging
 from webapp.documents import service as documents
 from webapp.documents.reading import DocumentInput, File, Text, Unreadable
 from webapp.models import AskedAnswer, Collection, Deployment, Document, IndexGeneration
-from webapp.serving.originals import of_evidence
+from webapp.serving.pdf_places import of_evidence
 from webapp.storage.holding import keep_files
 from webapp.storage.places import originals_dir
 
