@@ -34,7 +34,7 @@ from realm_core.model.base import base_architecture
 from realm_core.model.bert import Architecture
 from realm_core.model.checkpoint import Model, load_model, new_encoder
 from realm_core.model.device import fast_dtype
-from realm_core.model.joining import Joiner, Pieces
+from realm_core.model.joiner import Joiner, Pieces
 from realm_core.model.marginal import log_prior, masked_language_loss
 from realm_core.model.operations import PretrainingWork
 from realm_core.model.packed import Packed

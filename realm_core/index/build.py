@@ -34,7 +34,7 @@ from realm_core.index.manifest import FORMAT, MANIFEST_FILE, is_complete, read_m
 from realm_core.index.tasks import SHARD_ROWS, Index
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
-from realm_core.model.joining import Joiner
+from realm_core.model.joiner import Joiner
 from realm_core.object_store import forget, get_file, get_folder, is_published, is_shared, publish, put_file, put_folder
 from realm_core.runs.activity import Activity
 from realm_core.runs.locks import exclusive, shared

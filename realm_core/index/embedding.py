@@ -13,7 +13,7 @@ from torch import Tensor
 
 from realm_core.computing import compute_each
 from realm_core.model.embedder import Embedder
-from realm_core.model.joining import Joiner
+from realm_core.model.joiner import Joiner
 from realm_core.model.packed import Packed
 from realm_core.text.joins import Joined
 

@@ -27,7 +27,7 @@ from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_fit
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
-from realm_core.model.joining import Joiner
+from realm_core.model.joiner import Joiner
 from realm_core.questions.answers import normalise_answer
 from realm_core.questions.question_file import Question, read_questions, read_titles
 from realm_core.runs.activity import Activity

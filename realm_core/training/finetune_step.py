@@ -27,7 +27,7 @@ from realm_core.arrays import Array
 from realm_core.model.config import ModelConfig
 from realm_core.model.device import fast_dtype
 from realm_core.model.embedder import Embedder
-from realm_core.model.joining import Joiner, Pieces
+from realm_core.model.joiner import Joiner, Pieces
 from realm_core.model.marginal import log_answer_marginal, log_reading, log_retriever_marginal, mean_over_possible
 from realm_core.model.packed import Packed
 from realm_core.model.reader import Bodies, Reader, by_block

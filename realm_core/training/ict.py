@@ -25,7 +25,7 @@ from realm_core.errors import RealmError
 from realm_core.model.checkpoint import load_model
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.embedder import Embedder
-from realm_core.model.joining import Joiner, Pieces
+from realm_core.model.joiner import Joiner, Pieces
 from realm_core.runs.activity import Activity
 from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Wordpieces

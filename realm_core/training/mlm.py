@@ -22,7 +22,7 @@ from realm_core.errors import RealmError
 from realm_core.model.checkpoint import load_model, new_encoder
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.encoder import Encoder
-from realm_core.model.joining import Joiner
+from realm_core.model.joiner import Joiner
 from realm_core.model.packed import Packed
 from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces

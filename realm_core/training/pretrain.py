@@ -29,7 +29,7 @@ from realm_core.index.generation import Generation
 from realm_core.index.retriever import check_fit
 from realm_core.model.checkpoint import Model, load_model, new_encoder
 from realm_core.model.device import pick_device
-from realm_core.model.joining import Joiner
+from realm_core.model.joiner import Joiner
 from realm_core.runs.activity import Activity
 from realm_core.salient.cache import SalientSpans
 from realm_core.training.config import PretrainConfig

@@ -25,7 +25,7 @@ from realm_core.errors import RealmError
 from realm_core.model.device import fast_dtype
 from realm_core.model.embedder import Embedder
 from realm_core.model.encoder import Encoder
-from realm_core.model.joining import Joiner, Pieces
+from realm_core.model.joiner import Joiner, Pieces
 from realm_core.model.marginal import log_prior, masked_language_loss, retrieval_utility
 from realm_core.training.live_index import LiveIndex
 from realm_core.training.masking import MaskedSentences

@@ -24,7 +24,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
 from realm_core.model.checkpoint import Model, load_model
-from realm_core.model.joining import Joiner, Pieces
+from realm_core.model.joiner import Joiner, Pieces
 from realm_core.model.packed import Packed
 from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine

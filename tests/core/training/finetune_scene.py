@@ -17,7 +17,7 @@ from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.index.embedding import embed
 from realm_core.index.generation import Generation
 from realm_core.model.checkpoint import Model, load_model
-from realm_core.model.joining import Joiner
+from realm_core.model.joiner import Joiner
 from realm_core.model.pairs import ReadingPair, collate
 from realm_core.model.reader import Reader
 from realm_core.questions.answers import holds_answer

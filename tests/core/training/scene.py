@@ -20,7 +20,7 @@ from realm_core.index.generation import Generation
 from realm_core.model.checkpoint import load_model
 from realm_core.model.embedder import Embedder
 from realm_core.model.encoder import Encoder
-from realm_core.model.joining import Joiner
+from realm_core.model.joiner import Joiner
 from realm_core.salient.cache import SalientSpans
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces

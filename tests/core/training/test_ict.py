@@ -17,7 +17,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
 from realm_core.model.checkpoint import load_model
-from realm_core.model.joining import Joiner
+from realm_core.model.joiner import Joiner
 from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training import ict

@@ -20,7 +20,7 @@ from realm_core.index.generation import Generation
 from realm_core.index.retriever import check_fit
 from realm_core.model.checkpoint import load_model, new_encoder, save_model
 from realm_core.model.encoder import Encoder
-from realm_core.model.joining import Joiner
+from realm_core.model.joiner import Joiner
 from realm_core.model.packed import Packed
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training import mlm

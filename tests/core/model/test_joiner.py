@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, open_tokens
-from realm_core.model.joining import Joiner, Pieces, concatenated
+from realm_core.model.joiner import Joiner, Pieces, concatenated
 from realm_core.model.packed import Packed
 from realm_core.runs.activity import Activity
 from realm_core.text.joins import Joined, join_block, join_pair, join_query
