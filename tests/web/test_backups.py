@@ -31,7 +31,7 @@ from webapp.artefacts.registering import record_corpus, record_index, record_mod
 from webapp.asking.service import ask
 from webapp.deployments.service import check, deploy
 from webapp.documents import service as documents
-from webapp.documents.reading import DocumentInput, File, Text
+from webapp.documents.inputs import DocumentInput, File, Text
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, IndexGeneration, Job, JobMetric
 from webapp.operations import backups
 from webapp.serving.engine import holder

@@ -17,7 +17,7 @@ from webapp.artefacts.registering import record_corpus, record_index, record_mod
 from webapp.deployments.service import deploy
 from webapp.documents import folding
 from webapp.documents import service as documents
-from webapp.documents.reading import DocumentInput, Text
+from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.viewing import show
 from webapp.models import Deployment, IndexGeneration
 

@@ -22,7 +22,7 @@ from webapp.access.limits import asker_name
 from webapp.asking.idempotency import claim_edit
 from webapp.documents import examples
 from webapp.documents import service as documents
-from webapp.documents.reading import (
+from webapp.documents.inputs import (
     BASE_FORMAT,
     LARGEST_FILE_BYTES,
     LONGEST_TITLE,

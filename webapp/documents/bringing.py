@@ -16,7 +16,7 @@ from django.db.models import Max
 
 from realm_core.errors import RealmError
 from webapp.documents import lineage, service
-from webapp.documents.reading import MOST_DOCUMENTS, Taken
+from webapp.documents.inputs import MOST_DOCUMENTS, Taken
 from webapp.documents.viewing import active, opened
 from webapp.models import CorpusChange, Deployment, Document, DocumentStatus, IndexGeneration
 

@@ -17,7 +17,7 @@ from webapp.access.roles import Action
 from webapp.bodies import allow_larger_body
 from webapp.documents import fetching, previewing, service, touched
 from webapp.documents.forms import CHANGING, DocumentForm, StagedForm, initial
-from webapp.documents.reading import DocumentInput, Staged
+from webapp.documents.inputs import DocumentInput, Staged
 from webapp.documents.viewing import Shown
 from webapp.documents.views import (
     FILE,

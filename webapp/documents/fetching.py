@@ -20,7 +20,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from realm_core.files import disk_errors
-from webapp.documents.reading import Address, DocumentInput, File, Staged, Unreadable
+from webapp.documents.inputs import Address, DocumentInput, File, Staged, Unreadable
 from webapp.jobs.queue import producer
 from webapp.models import Fetch, FetchState, Queue
 from webapp.serving.engine import EngineUnavailable

@@ -10,7 +10,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.forms.forms import DeclarativeFieldsMetaclass
 
 from realm_core.corpus.records import LONGEST_ATTRIBUTION, LONGEST_COLLECTION, LONGEST_LANGUAGE, LONGEST_LICENCE
-from webapp.documents.reading import (
+from webapp.documents.inputs import (
     LARGEST_FILE_BYTES,
     LONGEST_TITLE,
     LONGEST_URL,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from webapp.documents import service
-from webapp.documents.reading import DocumentInput, Unreadable
+from webapp.documents.inputs import DocumentInput, Unreadable
 from webapp.documents.viewing import ShownBlock, current_view
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from rest_framework.reverse import reverse
 
 from realm_core.corpus.records import LONGEST_ID
 from webapp.documents import examples, purging
-from webapp.documents.reading import MOST_DOCUMENTS
+from webapp.documents.inputs import MOST_DOCUMENTS
 from webapp.documents.remaining import HeldFolder, RemovalStage, folders_of
 from webapp.documents.viewing import DocumentMissing
 from webapp.models import Purge

@@ -17,8 +17,8 @@ from django.db.models import Max, QuerySet
 
 from realm_core.errors import RealmError
 from webapp.documents import lineage
+from webapp.documents.inputs import BASE_FORMAT
 from webapp.documents.purging import cut, empty
-from webapp.documents.reading import BASE_FORMAT
 from webapp.documents.states import ATTEMPTS, EditConflict, Overtaken, advanced
 from webapp.documents.viewing import opened
 from webapp.models import AuditEntry, ChangeKind, CorpusChange, CorpusState, Document, GoneBlock, IndexGeneration

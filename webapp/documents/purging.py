@@ -26,7 +26,7 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from webapp.documents import lineage, originals
-from webapp.documents.reading import BASE_FORMAT
+from webapp.documents.inputs import BASE_FORMAT
 from webapp.documents.states import ATTEMPTS, EditConflict, Overtaken, advanced
 from webapp.documents.viewing import DocumentMissing, active, opened
 from webapp.models import (

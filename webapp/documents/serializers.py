@@ -7,7 +7,7 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from realm_core.corpus.records import LONGEST_ATTRIBUTION, LONGEST_COLLECTION, LONGEST_ID, LONGEST_LICENCE
-from webapp.documents.reading import (
+from webapp.documents.inputs import (
     LARGEST_FILE_BYTES,
     LONGEST_TITLE,
     MOST_DOCUMENTS,

@@ -19,7 +19,7 @@ from django.db import IntegrityError, transaction
 
 from realm_core.errors import RealmError
 from webapp.documents import fetching, originals
-from webapp.documents.reading import BASE_FORMAT, DocumentInput, Taken, Unreadable, checked, named, read
+from webapp.documents.inputs import BASE_FORMAT, DocumentInput, Taken, Unreadable, checked, named, read
 from webapp.documents.states import ATTEMPTS, EditConflict, Overtaken, advanced
 from webapp.documents.viewing import DocumentMissing, active, current_view, opened
 from webapp.models import (

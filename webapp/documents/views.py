@@ -18,7 +18,7 @@ from webapp.access.roles import Action
 from webapp.bodies import allow_larger_body
 from webapp.documents import bringing, folding, ledger, previewing, service, sweeping, touched, viewing
 from webapp.documents.forms import ADDING, LICENCES, DocumentForm, FileForm
-from webapp.documents.reading import Unreadable
+from webapp.documents.inputs import Unreadable
 from webapp.documents.service import Edited
 from webapp.documents.viewing import DocumentMissing, Shown
 from webapp.models import GONE, Collection, CorpusChange, DocumentStatus

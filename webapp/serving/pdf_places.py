@@ -1,6 +1,6 @@
 """Where blocks of evidence stand in the PDFs that their documents were read from.
 
-A section of a PDF is named with its page (`webapp/documents/reading.py`), and the PDF itself is kept
+A section of a PDF is named with its page (`webapp/documents/inputs.py`), and the PDF itself is kept
 (`webapp/documents/originals.py`).
 """
 

@@ -17,7 +17,7 @@ from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, post, problem
 from webapp.documents import service
-from webapp.documents.reading import DocumentInput, Taken, Text
+from webapp.documents.inputs import DocumentInput, Taken, Text
 from webapp.models import CorpusState, Deployment, Document
 
 TURKU = {"id": "turku", "title": "Turku", "text": "Turku is a city in Finland.", "tags": ["cities"]}

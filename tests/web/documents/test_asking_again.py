@@ -12,8 +12,8 @@ from tests.web.conftest import Person
 from tests.web.pages import stored
 from tests.web.pages.stored import ODYSSEY
 from webapp.documents import ledger, service
+from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.ledger import AskedAgain
-from webapp.documents.reading import DocumentInput, Text
 from webapp.documents.viewing import current_corpus_id
 from webapp.models import AskedAnswer, Collection, CorpusChange, Deployment
 

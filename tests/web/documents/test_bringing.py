@@ -16,7 +16,7 @@ from webapp.deployments import service as deploying
 from webapp.deployments.service import NotConfirmed
 from webapp.documents import bringing
 from webapp.documents import service as documents
-from webapp.documents.reading import DocumentInput, Text
+from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.viewing import DocumentMissing, show
 from webapp.models import Deployment, IndexGeneration
 from webapp.serving.engine import holder

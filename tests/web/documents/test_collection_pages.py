@@ -15,7 +15,7 @@ from django.test import Client
 from tests.web.conftest import FakeEngine, Person
 from tests.web.operating import problem
 from webapp.documents import service as documents
-from webapp.documents.reading import DocumentInput, Text
+from webapp.documents.inputs import DocumentInput, Text
 from webapp.models import AskedAnswer, AuditEntry, Collection, Deployment
 
 GUIDE = DocumentInput(

@@ -21,8 +21,8 @@ from tests.web.operating import TokenClient, post, problem
 from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.documents import service as documents
+from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.purging import purge
-from webapp.documents.reading import DocumentInput, Text
 from webapp.documents.viewing import show
 from webapp.models import AskedAnswer, Collection, Deployment, Document, EvidenceBlock, Feedback, Review
 

@@ -15,7 +15,7 @@ from tests.web.conftest import Person
 from tests.web.test_api_contract import CHECKS, EXAMPLES, _one_transaction, description  # noqa: F401  (a fixture)
 from webapp.documents import fetching
 from webapp.documents import service as documents
-from webapp.documents.reading import DocumentInput, File, Text
+from webapp.documents.inputs import DocumentInput, File, Text
 from webapp.models import ApiToken, Deployment, Document, Fetch, FetchState
 
 schema = description().include(path_regex="^/api/v1/(documents|document-changes|originals|collections|purges)")

@@ -15,7 +15,7 @@ import realm_core.living.writing
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, post, problem
 from webapp.documents import service as documents
-from webapp.documents.reading import DocumentInput, Text
+from webapp.documents.inputs import DocumentInput, Text
 from webapp.models import CorpusChange, CorpusState, Deployment
 
 Fills = Callable[[pytest.MonkeyPatch], None]

@@ -22,7 +22,7 @@ from webapp.artefacts.registering import record_corpus, record_index
 from webapp.deployments import service as deploying
 from webapp.documents import bringing, purge_masks
 from webapp.documents import service as documents
-from webapp.documents.reading import DocumentInput, Text
+from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.viewing import current_view, show
 from webapp.models import (
     CorpusSnapshot,

@@ -28,7 +28,7 @@ from webapp.asking import service as asking
 from webapp.deployments import service as deploying
 from webapp.documents import bringing, purging, sweeping
 from webapp.documents import service as documents
-from webapp.documents.reading import DocumentInput, Text
+from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.remaining import RemovalStage, folders_of
 from webapp.documents.viewing import show
 from webapp.jobs import service as jobs

@@ -14,7 +14,7 @@ from tests.web.operating import TokenClient, post, problem
 from tests.web.pages import stored
 from tests.web.pages.stored import ODYSSEY
 from webapp.documents import service, touched
-from webapp.documents.reading import DocumentInput, Text, Unreadable
+from webapp.documents.inputs import DocumentInput, Text, Unreadable
 from webapp.models import CorpusChange, Deployment, Document
 
 FILM = {"id": "films/2001", "title": ODYSSEY[0].title, "text": ODYSSEY[0].text}

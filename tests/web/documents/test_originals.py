@@ -19,7 +19,7 @@ from tests.web.pages.pages import Page, block_part
 from webapp.asking import service as asking
 from webapp.documents import bringing, originals, purging
 from webapp.documents import service as documents
-from webapp.documents.reading import DocumentInput, File, Text, Unreadable
+from webapp.documents.inputs import DocumentInput, File, Text, Unreadable
 from webapp.models import AskedAnswer, Collection, Deployment, Document, IndexGeneration
 from webapp.serving.pdf_places import of_evidence
 from webapp.storage.holding import keep_files

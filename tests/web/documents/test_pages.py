@@ -21,7 +21,7 @@ from tests.web.pages.pages import Page
 from tests.web.pages.stored import ODYSSEY
 from webapp.documents import fetching, service, viewing, views
 from webapp.documents.forms import FilesForm
-from webapp.documents.reading import Address, DocumentInput, File, Text
+from webapp.documents.inputs import Address, DocumentInput, File, Text
 from webapp.documents.service import Edited
 from webapp.documents.states import EditConflict
 from webapp.models import AskedAnswer, CorpusChange, Deployment, Document, Fetch, FetchState, GoneBlock

@@ -20,7 +20,7 @@ from webapp.asking import service as asking
 from webapp.deployments import service as deploying
 from webapp.documents import bringing, purge_masks, purging
 from webapp.documents import service as documents
-from webapp.documents.reading import DocumentInput, Text
+from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.viewing import listed, show
 from webapp.models import AskedAnswer, CorpusState, Deployment, Document, GoneBlock, IndexGeneration, Purge
 from webapp.serving import living

@@ -20,7 +20,7 @@ from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.documents import purging
 from webapp.documents import service as documents
-from webapp.documents.reading import DocumentInput, Text
+from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.states import state_row
 from webapp.documents.viewing import DocumentMissing, listed, show
 from webapp.models import (

@@ -23,7 +23,7 @@ from realm_core.living.state import Base, LivingState
 from realm_core.living.store import Store
 from tests.core.living.building import BLOCK_HASH, CountingEmbedder, generation_of, queries, quiet, store_in
 from tests.web.documents.conftest import read_here
-from webapp.documents.reading import DocumentInput, File, read
+from webapp.documents.inputs import DocumentInput, File, read
 from webapp.models import CorpusSnapshot
 
 NAME = "rows"

@@ -12,7 +12,7 @@ from tests.web.conftest import Person
 from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.documents import service as documents
-from webapp.documents.reading import DocumentInput, File, Text, Unreadable
+from webapp.documents.inputs import DocumentInput, File, Text, Unreadable
 from webapp.documents.viewing import DocumentMissing, listed, show
 from webapp.models import AuditEntry, CorpusChange, CorpusState, Deployment, Document
 from webapp.refusals import InvalidRequest

@@ -21,7 +21,7 @@ from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.documents import folding, sweeping
 from webapp.documents import service as documents
-from webapp.documents.reading import DocumentInput, Text
+from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.viewing import show
 from webapp.models import AskedAnswer, AuditEntry, CorpusSnapshot, CorpusState, Deployment, IndexGeneration, Job
 from webapp.serving.engine import load_engine

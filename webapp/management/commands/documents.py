@@ -15,7 +15,7 @@ from django.template.defaultfilters import pluralize
 from realm_core.errors import RealmError
 from webapp.documents import bringing, folding, previewing, purging, touched
 from webapp.documents import service as documents
-from webapp.documents.reading import Address, DocumentInput, File
+from webapp.documents.inputs import Address, DocumentInput, File
 from webapp.documents.touched import Outcome
 from webapp.documents.viewing import listed, show
 from webapp.models import CorpusChange, DocumentStatus, Purge
