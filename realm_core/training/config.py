@@ -241,7 +241,7 @@ class FinetuneConfig(Settings):
         le=5000,  # the released beam
     )
     normalisation: Normalisation = setting(
-        "joint",
+        "block+null",
         "how span scores become probabilities, in the reader's loss and in the trained model (release: joint)",
     )
     pairs: NotNegative = setting(0.5, "weight of the “not here” loss; 0: as released")

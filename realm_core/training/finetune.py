@@ -57,8 +57,11 @@ def main(task: Finetune, run: Path, activity: Activity) -> None:
     check_names(files, repeat=config.repeat)
     model, snapshot = load_model(task.model), Snapshot.open(corpus_of(task.index, task.corpus))
     # The reader answers under the normalisation that it is trained under.
-    if config.pairs and not model.config.not_here:
-        raise RealmError(f"pairs must be 0, not {config.pairs}: {task.model} has no score of “not here”.")
+    if not model.config.not_here and (config.pairs or config.normalisation == "block+null"):
+        raise RealmError(
+            f"{task.model} has no score of “not here”, as the released models: set pairs = 0, and normalisation to "
+            '"joint" or "block".'
+        )
     reading = dataclasses.replace(model.config, normalisation=config.normalisation)
     model = dataclasses.replace(model, config=reading)
     retriever, matrix_ND, found_by = _retriever(task, model, snapshot)

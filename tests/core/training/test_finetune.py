@@ -144,10 +144,11 @@ def test_the_result_tells_model_and_recipe(deployment: Deployment, learnt: Path)
     assert (progress["done"], progress["total"], progress["unit"]) == (50, 50, "steps")
 
 
-@pytest.mark.parametrize("normalisation", ["block", "block+null"])
+@pytest.mark.parametrize("normalisation", ["block", "joint"])
 def test_it_answers_under_the_normalisation_that_it_was_trained_under(
-    deployment: Deployment, tmp_path: Path, normalisation: str
+    deployment: Deployment, learnt: Path, tmp_path: Path, normalisation: str
 ) -> None:
+    assert load_model(learnt / "tuned").config.normalisation == "block+null"  # the default
     tuned = finetune(deployment, tmp_path, SHORT | {"normalisation": f"'{normalisation}'"})
     assert load_model(tuned).config.normalisation == normalisation
 
