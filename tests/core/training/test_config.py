@@ -60,13 +60,10 @@ RECIPES: dict[str, type[Settings]] = {
 }
 
 
-def test_the_shipped_recipes_can_be_read_and_are_used() -> None:
-    commands = "".join((MODELS / f"realm-{name}.sh").read_text() for name in ("base", "mini"))
-    assert {path.stem for path in (MODELS / "recipes").iterdir()} == RECIPES.keys()
+def test_the_shipped_recipes_can_be_read() -> None:
+    assert {path.stem for path in (MODELS / "recipes").glob("*.toml")} == RECIPES.keys()
     for name, kind in RECIPES.items():
         assert isinstance(read_settings(kind, MODELS / "recipes" / f"{name}.toml"), kind)
-        own = f"recipes/{name}.toml" if name.startswith("mini") else name.removeprefix("base-")
-        assert own in commands
 
 
 @pytest.mark.parametrize(
