@@ -3,6 +3,7 @@
 
 // A swap replaces explanations with their new numbers; those that the reader had opened stay open.
 let openBefore = new Set();
+let focusNext = null; // the id of what gets the focus where the button that had it is gone after the swap
 
 document.addEventListener("htmx:beforeSwap", (event) => {
   const failed = event.detail.xhr.status >= 400;
@@ -12,6 +13,7 @@ document.addEventListener("htmx:beforeSwap", (event) => {
     return;
   }
   openBefore = new Set(Array.from(document.querySelectorAll("details[id][open]"), (details) => details.id));
+  focusNext = document.activeElement?.dataset.focusNext;
 });
 
 document.addEventListener("htmx:afterSwap", (event) => {
@@ -19,6 +21,7 @@ document.addEventListener("htmx:afterSwap", (event) => {
     const details = document.getElementById(id);
     if (details) details.open = true;
   }
+  if (focusNext) document.getElementById(focusNext)?.focus({ preventScroll: true });
   // A new page's content begins at its title, for the keyboard and for a screen reader. After an error the reader
   // is still where the mistake can be mended.
   if (event.detail.target.id === "main" && event.detail.xhr.status === 200) {

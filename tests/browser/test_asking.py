@@ -97,6 +97,7 @@ def test_take_blocks_away_and_bring_them_back(live_server: LiveServer, engine: F
     _expect_without(page, "2001: A Space Odyssey", "Stanley Kubrick")
     page.get_by_role("link", name="Bring all back").click()
     _expect_without(page)
+    expect(page.locator("#evidence-title")).to_be_focused()
     expect(page.locator(".block--removed")).to_have_count(0)
     assert engine.asked == []  # no model ran
 
@@ -172,6 +173,19 @@ def test_the_keyboard_is_enough(live_server: LiveServer, engine: FakeEngine, pag
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.locator(".explain").first).to_be_visible()
+
+
+def test_feedback_keeps_the_focus(live_server: LiveServer, engine: FakeEngine, page: Page) -> None:
+    page.goto(f"{live_server.url}/answers/{stored.store().pk}/")
+    wrong = page.get_by_role("button", name="Wrong")
+    wrong.press("Enter")
+    expect(page.locator("#announcer")).to_have_text("Kept, thank you.")
+    expect(wrong).to_be_focused()
+    page.get_by_role("button", name="Send").press("Enter")
+    expect(page.locator("#feedback-send")).to_be_focused()
+    page.get_by_role("button", name="Take back").press("Enter")  # which is gone afterwards
+    expect(page.locator("#announcer")).to_have_text("Taken back.")
+    expect(page.get_by_role("button", name="Right", exact=True)).to_be_focused()
 
 
 def test_a_slip_is_explained_where_it_was_made(live_server: LiveServer, engine: FakeEngine, page: Page) -> None:
