@@ -124,7 +124,7 @@ def same_names(wordings: Sequence[Wording], texts: Mapping[str, str], titles: Ma
     """
     by_key = {wording.key: wording for wording in wordings}
     called = {wording.key: title for wording in wordings if (title := _title_of(wording, texts, titles))}
-    named = {key: own for key, title in called.items() if (own := normalise_answer(title)) in by_key and own != key}
+    named = {key: own for key, title in called.items() if (own := _called_alike(key, title, called, by_key)) != key}
     subjects = {key: own for key, own in named.items() if own not in named}  # no chains here, either
     fragments = {key: subjects.get(whole, whole) for key, whole in _fragments(wordings).items()}
     fragments = {key: whole for key, whole in fragments.items() if key not in subjects and key != whole}
@@ -145,6 +145,20 @@ def same_names(wordings: Sequence[Wording], texts: Mapping[str, str], titles: Ma
         keys = (shown.key, *sorted({wording.key, *(key for key, _ in own_members)} - {shown.key}))
         classes.append(NamedAnswer(keys, called.get(shown.key, shown.text)))
     return classes
+
+
+def _called_alike(key: str, title: str, called: Mapping[str, str], by_key: Mapping[str, Wording]) -> str:
+    """The key of the wording under which a longer form of a title is counted: the title's own, if that was read.
+
+    Otherwise a longer form in one of its blocks, that with the surname rather than "William Henry Gates III".
+    """
+    if (own := normalise_answer(title)) in by_key:
+        return own
+    alike = [
+        by_key[k] for k, other in called.items() if other == title and by_key[k].places.keys() & by_key[key].places
+    ]
+    surname = own.rpartition(" ")[2]
+    return max(alike, key=lambda one: (one.key.endswith(f" {surname}"), one.probability, one.key)).key
 
 
 def _fragments(wordings: Sequence[Wording]) -> dict[str, str]:

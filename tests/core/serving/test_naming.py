@@ -137,6 +137,13 @@ def test_another_thing_is_not_displayed_as_the_title(title: str, block: str, tex
     assert named(block, text, title=title) == {(text, frozenset([normalise_answer(text)]))}
 
 
+def test_two_longer_forms_of_a_title_that_was_not_read_are_one_name() -> None:
+    texts = ("William Henry Gates III", "William Henry Gates", "Gates")
+    assert named("William Henry Gates III is an American.", *texts, title="Bill Gates") == {
+        ("Bill Gates", frozenset(map(normalise_answer, texts)))
+    }
+
+
 def test_what_an_article_is_about_is_no_surname() -> None:
     texts = ("Tudor England", "England")
     block = "Tudor England was England under the Tudors."
