@@ -24,6 +24,7 @@ from realm_core.model.reader import Reader, by_block
 from realm_core.questions.answers import normalise_answer
 from realm_core.serving.future_years import PENALTY, future_years, names_all
 from realm_core.serving.provenance import Answer, AnswerCandidate, Evidence, conclude
+from realm_core.serving.whole_answers import WholeAnswer
 from realm_core.serving.wording import displayed
 from realm_core.text.wordpieces import Encoded, Wordpieces
 
@@ -147,7 +148,7 @@ def unconcluded(question: str, blocks: Sequence[ReadBlock], normalisation: Norma
         answer=None,
         no_answer_probability=None,
         answers=(),
-        evidence=evidence_of(blocks, normalisation),
+        evidence=evidence_of(question, blocks, normalisation),
         explains="no_answer",
         normalisation=normalisation,
         min_probability=0.0,
@@ -163,7 +164,7 @@ def _widened(logits_LM: Tensor, width: int) -> Tensor:
     return torch.nn.functional.pad(logits_LM, (0, width - logits_LM.shape[1]), value=-torch.inf)
 
 
-def evidence_of(blocks: Sequence[ReadBlock], normalisation: Normalisation) -> tuple[Evidence, ...]:
+def evidence_of(question: str, blocks: Sequence[ReadBlock], normalisation: Normalisation) -> tuple[Evidence, ...]:
     """The evidence of one reading, for `provenance.conclude`.
 
     A candidate that is among the best of any block is kept in all blocks that have it, so that merging and removing
@@ -180,8 +181,9 @@ def evidence_of(blocks: Sequence[ReadBlock], normalisation: Normalisation) -> tu
     weights_K = log_weight_1K[0].exp().tolist()
     nulls_K = log_null_1K[0].exp().tolist() if log_null_1K is not None else [None] * len(blocks)
     retriever_prior_K = prior([block.score for block in blocks])
+    whole = WholeAnswer.of(question)
     candidates_by_key = [
-        _candidates(block, log_likelihood_S, width)
+        _candidates(whole, block, log_likelihood_S, width)
         for block, log_likelihood_S in zip(blocks, log_likelihood_1KS[0], strict=True)
     ]
     kept = {
@@ -216,18 +218,23 @@ def evidence_of(blocks: Sequence[ReadBlock], normalisation: Normalisation) -> tu
     return tuple(evidence)
 
 
-def _candidates(block: ReadBlock, log_likelihood_S: Tensor, width: int) -> dict[str, AnswerCandidate]:
+def _candidates(
+    whole: WholeAnswer, block: ReadBlock, log_likelihood_S: Tensor, width: int
+) -> dict[str, AnswerCandidate]:
     """The block's best spans, merged if their normalised answers are equal; the most probable spelling is kept."""
     best = log_likelihood_S.topk(min(_SPANS_PER_BLOCK, log_likelihood_S.shape[0]))
+    definition = whole.definition_in(block.block)
     candidates: dict[str, AnswerCandidate] = {}
     for log_likelihood, position in zip(best.values.tolist(), best.indices.tolist(), strict=True):
         if math.isinf(log_likelihood):
             break
         first, extent = divmod(position, width)
         start, end = block.body.offsets[first][0], block.body.offsets[first + extent][1]
-        start, end = displayed(block.block.text, start, end)
+        start, end = displayed(block.block.text, *whole.around(block.block.text, start, end, definition))
         text = block.block.text[start:end]
         key = normalise_answer(text) or text.casefold()
+        if whole.only_repeats(key):
+            continue
         known = candidates.get(key)
         likelihood = math.exp(log_likelihood)
         if known is None:  # spans are sorted, best first

@@ -1,0 +1,94 @@
+"""Answers that are displayed whole, of which the reader marks a part: definitions and periods. English alone.
+
+definition  "What is democracy?", "Who is Angela Merkel?" or "democracy": where an article with that title begins, what
+            follows the "is" of its first sentence is one answer ("form of government in which …"), whichever part of
+            it is read. Otherwise the parts compete, and the shortest wins ("government").
+period      "In which years …?", "When did … reign?": a year or date that begins a period is displayed with its end
+            ("1979 to 1990", "1861 until his assassination in 1865").
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from realm_core.corpus.records import Block, Span
+from realm_core.questions.answers import normalise_answer
+from realm_core.text.sentences import sentence_spans
+
+_ASKS_WHAT = re.compile(
+    r"(?:(?P<asks>what|who)(?:['’]?s|\s+(?:is|are|was|were))\s+)?(?P<term>.+?)[\s?.!]*", re.IGNORECASE | re.DOTALL
+)
+_ASKS_PERIOD = re.compile(
+    r"\b(?:in|during|between|for) (?:which|what) years\b|^(?:which|what) years\b|\bfrom when (?:to|until|till)\b"
+    r"|\bwhen did\b.*\b(?:reign|rule|serve|last|exist)\b|\bwhen was\b.*\b(?:in power|in office)\b"
+    r"|\bwhen was\b.*\b(?:king|queen|emperor|empress|pope|president|chancellor|prime minister)\W*$",
+    re.IGNORECASE,
+)
+_COPULA = re.compile(r"\b(?:is|are|was|were) ")
+_CLAUSE_ENDS = re.compile(r"[,;:] |\s[–—] ")
+_LONGEST_DEFINITION = 250  # characters; of a longer one its first clauses
+_TITLE_ASIDE = re.compile(r"\s*\([^()]*\)$")
+_MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+_DAY = rf"(?:(?:\d{{1,2}} )?{_MONTH} |{_MONTH} \d{{1,2}}, )"  # before its year
+_DAY_BEFORE = re.compile(rf"{_DAY}$")
+_DATE = re.compile(rf"{_DAY}?\d{{3,4}}")
+_END = re.compile(rf"(?: (?:to|until|till) |\s?[-–—]\s?)(?:[^\W\d]+ ){{0,5}}?{_DAY}?\d{{3,4}}\b")
+
+
+@dataclass(frozen=True)
+class WholeAnswer:
+    """What of a whole answer a question asks for.
+
+    term: what a definition would be of, normalised; asks: "what", "who", or "" for a term alone.
+    """
+
+    term: str
+    asks: str
+    period: bool
+
+    @classmethod
+    def of(cls, question: str) -> WholeAnswer:
+        asked = _ASKS_WHAT.fullmatch(question.strip())
+        term = normalise_answer(asked["term"]) if asked else ""
+        asks = (asked["asks"] or "").casefold() if asked else ""
+        return cls(term, asks, _ASKS_PERIOD.search(question) is not None)
+
+    def definition_in(self, block: Block) -> Span | None:
+        """Where a block has the definition that is asked for, in characters."""
+        if block.start != 0 or not self._is_title(_TITLE_ASIDE.sub("", block.title)):
+            return None
+        sentence = next(iter(sentence_spans(block.text)), (0, 0))
+        copula = _COPULA.search(block.text, *sentence)
+        if copula is None:
+            return None
+        start, end = copula.end(), sentence[1]
+        end = start + len(block.text[start:end].rstrip(".!"))
+        if end - start > _LONGEST_DEFINITION:
+            clauses = _CLAUSE_ENDS.finditer(block.text, start, start + _LONGEST_DEFINITION)
+            end = max((clause.start() for clause in clauses), default=start)
+        return start, end
+
+    def _is_title(self, title: str) -> bool:
+        title = normalise_answer(title)
+        if self.asks == "who" and title.endswith(f" {self.term}"):
+            return True
+        return bool(title) and _singular(title) == _singular(self.term)
+
+    def only_repeats(self, key: str) -> bool:
+        """Whether a normalised answer is the very term to be defined: "A stellar black hole is a black hole"."""
+        return bool(self.asks) and _singular(key) == _singular(self.term)
+
+    def around(self, text: str, start: int, end: int, definition: Span | None) -> Span:
+        """What is displayed for the span text[start:end]; definition: that of its block."""
+        if definition and definition[0] <= start and end <= definition[1]:
+            return definition
+        date = _DATE.match(text, start, end) if self.period else None
+        if date and (until := _END.match(text, date.end())) and end in (date.end(), until.end()):
+            day = _DAY_BEFORE.search(text, 0, start)
+            return day.start() if day else start, until.end()
+        return start, end
+
+
+def _singular(term: str) -> str:
+    return term.removesuffix("s")
