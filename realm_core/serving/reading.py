@@ -22,6 +22,7 @@ from realm_core.model.marginal import log_reading, prior
 from realm_core.model.pairs import ReadingPair, collate
 from realm_core.model.reader import Reader, by_block
 from realm_core.questions.answers import normalise_answer
+from realm_core.serving.follow_ups import is_follow_up
 from realm_core.serving.future_years import PENALTY, future_years, names_all
 from realm_core.serving.provenance import Answer, AnswerCandidate, Evidence, conclude
 from realm_core.serving.whole_answers import WholeAnswer
@@ -105,13 +106,14 @@ class BlockReading:
                 while any(place not in logits for place in places):
                     logits.update(zip(*next(finished), strict=True))
                 widest = max((logits[place].shape[1] for place in places), default=0)
-                years = future_years(result.question)
+                years, follow_up = future_years(result.question), is_follow_up(result.question)
                 yield [
                     ReadBlock(
                         block,
                         bodies[place],
                         score / self._config.prior_temperature,
-                        _widened(logits.pop(place), widest) - (0.0 if names_all(years, block) else PENALTY),
+                        _widened(logits.pop(place), widest)
+                        - (0.0 if names_all(years, block) and not follow_up else PENALTY),
                     )
                     for block, score, place in zip(result.blocks, result.scores, places, strict=True)
                 ]
