@@ -28,6 +28,7 @@ from webapp.serving.engine import load_engine
 from webapp.serving.living import store_of
 from webapp.storage.holding import keep_files
 from webapp.storage.places import living_dir
+from workers.executions import EXECUTIONS
 
 TURKU = DocumentInput(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0")
 LATER = replace(TURKU, source=Text("Turku was founded in 1229."))
@@ -137,7 +138,7 @@ def test_an_unfinished_fold_keeps_what_it_began_with(edited: Deployment) -> None
     age()
     sweeping.sweep(by="retention")
     assert segments() == current() | began_with and first is not None
-    folds.KINDS["fold"].record(job, folds.compute(job))
+    EXECUTIONS["fold"].record(job, folds.compute(job))
     assert show("turku").text == "Turku is a city in Finland."
     Job.objects.filter(pk=job.pk).update(state="succeeded")
     IndexGeneration.objects.filter(folded_from__isnull=False).update(created_at=timezone.now() - timedelta(days=2))
