@@ -42,7 +42,7 @@ from realm_core.index.embedding import embed
 from realm_core.index.generation import Generation, read_shard
 from realm_core.index.search import ExactSearch, stable_top
 from realm_core.index.to_milvus import open_vectors
-from realm_core.living.search import Allowed, open_base
+from realm_core.living.search import AllowedRows, open_base
 from realm_core.model.checkpoint import load_model
 from realm_core.runs.activity import Activity
 from realm_core.tensors import save_tensors
@@ -174,7 +174,7 @@ def searches(corpus: Corpus, threads: int, wanted: str) -> dict[str, Any]:
 
     torch.set_num_threads(threads)
     search = open_base(corpus.folder, _CPU, _search(wanted))
-    allowed = Allowed(corpus.mask(), search.device)
+    allowed = AllowedRows(corpus.mask(), search.device)
     queries_QD, exact_QK = corpus.questions(), corpus.nearest([])
     for query_D in queries_QD[-_WARM_UP:]:
         search.search(query_D.unsqueeze(0), K, allowed)
