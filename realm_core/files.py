@@ -25,6 +25,7 @@ _LONGEST_NAME = 255  # bytes; the limit of common file systems
 _SETTLED_NS = 2_000_000_000  # since its last change; the coarsest resolution of file times
 # Errors of a place that cannot be written, whatever room there is.
 _UNFIT = (errno.EACCES, errno.EROFS, errno.ENOENT, errno.EFBIG, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
+_LONGEST_LINE = 16 << 20  # characters, far more than any passage
 _LARGEST_TEXT_BYTES = 64 << 20  # of a manifest or settings; a longer one could fill the memory
 
 
@@ -54,29 +55,23 @@ def _sha256_once(path: Path, *_status: int) -> str:
 
 def read_text(path: Path) -> str:
     """The text of a UTF-8 file; `RealmError` names a file that is missing, no text, or too large."""
-    try:
+    with _named_if_unreadable(path):
         if path.stat().st_size > _LARGEST_TEXT_BYTES:
             raise RealmError(f"{path} is larger than {_LARGEST_TEXT_BYTES >> 20} MiB, which no such file is.")
         return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise RealmError(f"{path} does not exist.") from None
-    except UnicodeDecodeError as error:
-        raise RealmError(f"{path} is not UTF-8: {error}.") from None
-    except OSError as error:
-        raise RealmError(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text; `RealmError`, as a continuation of a name, if it is invalid or nested too deeply."""
+def parse_json(text: str | bytes, place: str = "It") -> Any:
+    """The value of a JSON text; `RealmError`, which begins with `place`, if it is invalid or nested too deeply."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        place = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
-        raise RealmError(f"is not valid JSON: {error.msg} ({place}).") from None
+        where = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
+        raise RealmError(f"{place} is not valid JSON: {error.msg} ({where}).") from None
     except ValueError as error:  # also for invalid UTF-8, and for numbers with thousands of digits
-        raise RealmError(f"is not valid JSON: {str(error).rstrip('.')}.") from None
+        raise RealmError(f"{place} is not valid JSON: {str(error).rstrip('.')}.") from None
     except RecursionError:
-        raise RealmError("is not valid JSON: its lists or objects are nested too deeply.") from None
+        raise RealmError(f"{place} is not valid JSON: its lists or objects are nested too deeply.") from None
 
 
 def read_json(path: Path) -> Any:
@@ -84,16 +79,40 @@ def read_json(path: Path) -> Any:
 
     Older files without a checksum are read as they are.
     """
-    text = read_text(path)
-    try:
-        value = parse_json(text)
-    except RealmError as error:
-        raise RealmError(f"{path} {error}") from None
+    value = parse_json(read_text(path), str(path))
     if isinstance(value, dict) and _SEAL in value:
         checksum = value.pop(_SEAL)
         if checksum != _checksum(value):
             raise RealmError(f"{path} is damaged: its checksum is not that of its content.")
     return value
+
+
+def json_lines(path: Path) -> Iterator[tuple[Any, str]]:
+    """The values of a file of JSON lines, each with its place; blank lines are skipped.
+
+    `RealmError` names a file that is missing or no text, or the first line that is no JSON.
+    """
+    with _named_if_unreadable(path), open(path, encoding="utf-8-sig") as file:
+        number = 0
+        while line := file.readline(_LONGEST_LINE + 1):
+            number += 1
+            place = f"{path}, line {number}"
+            if len(line) > _LONGEST_LINE:
+                raise RealmError(f"{place}: longer than {_LONGEST_LINE >> 20} million characters.")
+            if line.strip():
+                yield parse_json(line.rstrip(), place), place
+
+
+@contextmanager
+def _named_if_unreadable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise RealmError(f"{path} does not exist.") from None
+    except UnicodeDecodeError as error:
+        raise RealmError(f"{path} is not UTF-8: {error}.") from None
+    except OSError as error:
+        raise RealmError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def plain_name(name: object) -> str:

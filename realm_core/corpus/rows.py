@@ -100,10 +100,7 @@ def _parsed(line: bytes, place: str) -> dict[str, Any]:
         text = line.decode()
     except UnicodeDecodeError as error:
         raise RealmError(f"{place}, byte {error.start + 1}: not valid UTF-8.") from None
-    try:
-        row = parse_json(text)
-    except RealmError as error:
-        raise RealmError(f"{place} {error}") from None
+    row = parse_json(text, place)
     if not isinstance(row, dict):
         raise RealmError(f"{place}: a JSON object with id, title and text is expected.")
     return row

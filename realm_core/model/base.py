@@ -42,11 +42,7 @@ def base_architecture(base: str) -> Architecture:
     """The architecture of an installed package, of a folder, or given as JSON."""
     if base.startswith("{"):
         where = f"The base {quoted(base)}"
-        try:
-            described = parse_json(base)
-        except RealmError as error:
-            raise RealmError(f"{where} {error}") from None
-        return _architecture(described, where)
+        return _architecture(parse_json(base, where), where)
     path = base_folder(base) / "config.json"
     return _architecture(read_json(path), str(path))
 

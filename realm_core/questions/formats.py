@@ -72,12 +72,12 @@ def _lines(text: str, path: str) -> Iterator[tuple[str, str]]:
 
 def _own(text: str, path: str) -> Iterator[tuple[str, Row]]:
     for place, line in _lines(text, path):
-        yield place, _json(line, place)
+        yield place, parse_json(line, place)
 
 
 def _nq(text: str, path: str) -> Iterator[tuple[str, Row]]:
     for place, line in _lines(text, path):
-        row = _json(line, place)
+        row = parse_json(line, place)
         with _at(place):
             question = {"question": row["question"], "answers": row["answer"]}
         yield place, question
@@ -96,7 +96,7 @@ def _trec(text: str, path: str) -> Iterator[tuple[str, Row]]:
 
 
 def _webq(text: str, path: str) -> Iterator[tuple[str, Row]]:
-    for number, one in enumerate(_list(_json(text, path), path), start=1):
+    for number, one in enumerate(_list(parse_json(text, path), path), start=1):
         place = f"{path}, question {number}"
         with _at(place):
             found = _DESCRIPTION.findall(one["targetValue"])
@@ -106,7 +106,7 @@ def _webq(text: str, path: str) -> Iterator[tuple[str, Row]]:
 
 
 def _trivia(text: str, path: str) -> Iterator[tuple[str, Row]]:
-    whole = _json(text, path)
+    whole = parse_json(text, path)
     with _at(path):
         data = whole["Data"]
     for number, one in enumerate(_list(data, path), start=1):
@@ -118,7 +118,7 @@ def _trivia(text: str, path: str) -> Iterator[tuple[str, Row]]:
 
 
 def _squad(text: str, path: str) -> Iterator[tuple[str, Row]]:
-    whole = _json(text, path)
+    whole = parse_json(text, path)
     with _at(path):
         articles = whole["data"]
     for number, article in enumerate(_list(articles, path), start=1):
@@ -158,13 +158,6 @@ FORMATS: dict[str, Callable[[str, str], Iterator[tuple[str, Row]]]] = {
     "squad": _squad,
     "dpr": _dpr,
 }
-
-
-def _json(text: str, place: str) -> Any:
-    try:
-        return parse_json(text)
-    except RealmError as error:
-        raise RealmError(f"{place} {error}") from None
 
 
 @contextmanager

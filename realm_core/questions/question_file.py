@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from realm_core.errors import RealmError, quoted, unfit_character
-from realm_core.files import parse_json, read_json
+from realm_core.files import json_lines, read_json
 from realm_core.questions.answers import answer_pattern
 
-_LONGEST_LINE = 16 << 20  # characters, far more than any passage
 ANSWER_TYPES = ("string", "regex")
 
 
@@ -33,22 +32,7 @@ def read_questions(path: Path, *, answerable: bool | None = True) -> list[Questi
 
     answerable: True if every question must have answers, False if none may (`"answers": []`), None for either.
     """
-    questions = []
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            number = 0
-            while line := file.readline(_LONGEST_LINE + 1):
-                number += 1
-                if len(line) > _LONGEST_LINE:
-                    raise RealmError(f"{path}, line {number}: longer than {_LONGEST_LINE >> 20} million characters.")
-                if line.strip():
-                    questions.append(_question(line, f"{path}, line {number}", answerable))
-    except FileNotFoundError:
-        raise RealmError(f"{path} does not exist.") from None
-    except UnicodeDecodeError as error:
-        raise RealmError(f"{path} is not UTF-8: {error}.") from None
-    except OSError as error:
-        raise RealmError(f"{path} cannot be read: {error.strerror}.") from None
+    questions = [checked_question(row, place, answerable=answerable) for row, place in json_lines(path)]
     if not questions:
         raise RealmError(f"{path} contains no questions.")
     return questions
@@ -60,14 +44,6 @@ def read_titles(path: Path) -> list[str]:
     if not isinstance(titles, list) or not all(isinstance(title, str) for title in titles):
         raise RealmError(f"{path} is not a JSON list of titles.")
     return titles
-
-
-def _question(line: str, where: str, answerable: bool | None) -> Question:
-    try:
-        row = parse_json(line.rstrip())
-    except RealmError as error:
-        raise RealmError(f"{where} {error}") from None
-    return checked_question(row, where, answerable=answerable)
 
 
 def checked_question(row: object, where: str, *, answerable: bool | None = True) -> Question:

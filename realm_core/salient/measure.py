@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from realm_core.errors import RealmError
+from realm_core.files import read_text
 from realm_core.runs.activity import Activity
 from realm_core.salient.spans import TaggedSpan, Tagger, joined_words, trimmed
 
@@ -97,12 +98,7 @@ def measure_file(path: Path, tagger: Tagger, activity: Activity) -> Measurement:
 
 def read_conll(path: Path) -> list[TaggedSentence]:
     """The sentences of a CoNLL file; `RealmError` names a line that is not of that format."""
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except FileNotFoundError:
-        raise RealmError(f"{path} does not exist.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise RealmError(f"{path} cannot be read: {error}.") from error
+    lines = read_text(path).split("\n")
     sentences = [_sentence(rows) for rows in _sentences(path, lines)]
     if not sentences:
         raise RealmError(f"{path} contains no sentences.")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from realm_core.errors import RealmError, quoted
-from realm_core.files import parse_json
+from realm_core.files import json_lines
 from realm_core.model.config import ModelConfig
 from realm_core.model.pairs import ReadingPair
 from realm_core.questions.matching import NormalText, answer_spans
@@ -38,26 +38,13 @@ class ReadingRow:
 
 def read_rows(path: Path) -> list[ReadingRow]:
     """All rows of a file; an error names file, line and reason of the first bad row."""
-    rows = []
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    rows.append(_row(line, f"{path}, line {number}"))
-    except FileNotFoundError:
-        raise RealmError(f"{path} does not exist.") from None
-    except UnicodeDecodeError as error:
-        raise RealmError(f"{path} is not UTF-8: {error}.") from None
+    rows = [_row(row, place) for row, place in json_lines(path)]
     if not rows:
         raise RealmError(f"{path} holds no rows.")
     return rows
 
 
-def _row(line: str, where: str) -> ReadingRow:
-    try:
-        row = parse_json(line)
-    except RealmError as error:
-        raise RealmError(f"{where} {error}") from None
+def _row(row: object, where: str) -> ReadingRow:
     if not isinstance(row, dict):
         raise RealmError(f"{where}: an object is expected.")
     for name in ("question", "title", "context"):

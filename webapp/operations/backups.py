@@ -147,7 +147,7 @@ def unpack(source: Path, folder: Path) -> tuple[list[str], list[str]]:
         with tarfile.open(source, mode="r:") as archive:
             for member in archive:
                 _lay_out(archive, member, folder)
-        about = parse_json((folder / _ABOUT).read_bytes())
+        about = parse_json((folder / _ABOUT).read_bytes(), _ABOUT)
         migrations, paths = about["migrations"], about["paths"]
         if not all(isinstance(path, str) and _leads_inside(path) for path in paths):
             raise ValueError("it names files outside of the data folder")
