@@ -18,10 +18,11 @@ from realm_core.living.collections import CollectionFacts
 from realm_core.living.scope import Scope
 from realm_core.serving.filled import Filling
 from realm_core.serving.provenance import Answer
+from tests.web.logged_in import logged_in
 from tests.web.pages import fillings, stored
 from webapp.deployments import service as deploying
 from webapp.deployments.service import Finding, PairCheck, Verdict
-from webapp.models import AuditEntry, Deployment, IndexGeneration, ModelVersion
+from webapp.models import Deployment, IndexGeneration, ModelVersion
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,7 @@ def outsider(db: None) -> Person:
 
 
 def _log_in(user: User) -> Person:
-    client = Client()
-    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
-    AuditEntry.objects.filter(by=user).delete()  # tests see what they cause, not this login
-    return Person(user.username, user, client)
+    return Person(user.username, user, logged_in(user))
 
 
 @pytest.fixture

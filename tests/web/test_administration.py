@@ -16,6 +16,7 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
+from tests.web.logged_in import logged_in
 from tests.web.operating import evaluation, job, question_set, span_set
 from tests.web.pages import stored
 from webapp.models import (
@@ -91,11 +92,7 @@ def people(db: None) -> dict[str, Client]:
     users["curator"].groups.add(curators)
     for name in ("asker", "curator", "given everything"):
         users[name].groups.add(everything)
-    clients = {"anonymous": Client()}
-    for name, user in users.items():
-        clients[name] = Client()
-        clients[name].force_login(user, backend="django.contrib.auth.backends.ModelBackend")
-    return clients
+    return {"anonymous": Client(), **{name: logged_in(user) for name, user in users.items()}}
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from drf_spectacular.generators import SchemaGenerator
 
 from tests.web.conftest import FakeEngine
 from tests.web.console import ANSWERS, another_model, measured, question_set
+from tests.web.logged_in import logged_in
 from tests.web.operating import TokenClient, corpus_change, job, span_set
 from tests.web.pages import stored
 from webapp.models import (
@@ -266,11 +267,7 @@ def callers(db: None) -> dict[str, Client]:
     found = {"anonymous": Client()}
     for name in CALLERS[1:]:
         who, _, scope = name.partition("'s ")
-        if scope:
-            found[name] = TokenClient(people[who], scope)
-        else:
-            found[name] = Client()
-            found[name].force_login(people[who], backend="django.contrib.auth.backends.ModelBackend")
+        found[name] = TokenClient(people[who], scope) if scope else logged_in(people[who])
     return found
 
 
