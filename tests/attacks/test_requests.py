@@ -9,17 +9,17 @@ from urllib.parse import quote
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.test import Client, RequestFactory
+from django.test import Client
 from django.urls import reverse
 
 from tests.attacks.texts import SHORT, TEXTS, TYPED, in_turn
 from tests.web.conftest import FakeEngine, Person
 from tests.web.console import question_set
+from tests.web.described import described
 from tests.web.operating import TokenClient, corpus_change, job
 from tests.web.pages import stored
 from webapp.kinds import KINDS
 from webapp.models import AskedAnswer, Deployment, Feedback, IndexGeneration, Job, JobState, Schedule
-from webapp.rest.reference_page import SchemaView
 
 pytestmark = pytest.mark.postgresql_only
 
@@ -179,8 +179,7 @@ def lists(ends: dict[str, list[Any]]) -> Iterator[tuple[str, str]]:
     """Every parameter that an address of the API describes, with the ids of what there is in the address."""
     change = corpus_change(IndexGeneration.objects.earliest("pk"))
     ids = {"{answer_id}": ends["answer"][0], "{job_id}": ends["manage-job-log"][0], "{change_id}": change.pk}
-    described = SchemaView.as_view()(RequestFactory().get("/api/v1/schema/?format=json")).render()
-    for address, operations in json.loads(described.content)["paths"].items():
+    for address, operations in described()["paths"].items():
         for parameter in operations.get("get", {}).get("parameters", ()):
             if parameter["in"] == "query":
                 for place, end in ids.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 
@@ -12,16 +11,15 @@ import schemathesis
 from django.core import signals
 from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
-from django.test import RequestFactory
 from schemathesis import Case
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
 
 from tests.web.conftest import FakeEngine, Person
+from tests.web.described import described
 from tests.web.operating import evaluation, job, question_set
 from tests.web.pages import stored
 from webapp.models import ApiToken, JobState, QuestionSet
-from webapp.rest.reference_page import SchemaView
 
 pytestmark = pytest.mark.postgresql_only
 
@@ -36,8 +34,7 @@ CHECKS = [
 
 
 def description() -> schemathesis.BaseSchema:
-    response = SchemaView.as_view()(RequestFactory().get("/api/v1/schema/?format=json"))
-    description = schemathesis.openapi.from_dict(json.loads(response.render().content))
+    description = schemathesis.openapi.from_dict(described())
     description.app = get_wsgi_application()
     # Wrong values for each of the hundred settings of jobs would be hundreds of requests; test_api_jobs.py sends some.
     description.config.phases.coverage.enabled = False

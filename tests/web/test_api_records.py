@@ -10,17 +10,17 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from django.test import Client, RequestFactory
+from django.test import Client
 from django.utils import timezone
 
 from realm_core.files import read_json, write_json
 from tests.tiny import tiny_deployment, tiny_model
 from tests.web.conftest import Person
+from tests.web.described import described as api_description
 from tests.web.operating import TokenClient, evaluation, job, post, problem, question_set, span_set
 from tests.web.pages import stored
 from webapp.artefacts.registering import record_corpus, record_index, record_model
 from webapp.models import AuditEntry, CorpusSnapshot, Deployment, IndexGeneration, ModelVersion
-from webapp.rest.reference_page import SchemaView
 from webapp.storage.places import resolve
 
 SNAPSHOT = {"name": "small", "path": "corpora/small", "source": "jsonl", "articles": 1, "blocks": 1}
@@ -286,8 +286,7 @@ def test_an_index_whose_files_were_removed_is_read_but_not_listed(client: Client
 
 
 def test_every_answer_has_an_example_that_is_as_described() -> None:
-    description = SchemaView.as_view()(RequestFactory().get("/api/v1/schema/?format=json")).render()
-    schema = json.loads(description.content)
+    schema = api_description()
     components = schema["components"]["schemas"]
     for address, operations in schema["paths"].items():
         for method, operation in operations.items():
