@@ -17,6 +17,7 @@ from __future__ import annotations
 import heapq
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -108,6 +109,11 @@ def needs_postgresql(path: Path) -> bool:
     return "mark.both_databases" in text or "mark.postgresql_only" in text
 
 
+def needs_sqlite(path: Path) -> bool:
+    """Whether a file has tests for SQLite: all but those whose tests are all for PostgreSQL alone."""
+    return re.search(r"^pytestmark = .*mark\.postgresql_only", path.read_text(), re.MULTILINE) is None
+
+
 def room_in_memory(folder: Path = _IN_MEMORY) -> Path | None:
     """`folder`, for temporary files, if programs in it can be run and it has room; otherwise None, and /tmp serves."""
     if "TMPDIR" in os.environ or not os.access(folder, os.W_OK):
@@ -124,7 +130,7 @@ def main() -> int:
         shares, on_postgresql = [arguments], arguments
     else:
         seconds = json.loads(_SECONDS.read_text())
-        shares = [[*arguments, *share] for share in divide(map(str, files), seconds, _STREAMS)]
+        shares = [[*arguments, *share] for share in divide(map(str, filter(needs_sqlite, files)), seconds, _STREAMS)]
         on_postgresql = [*arguments, *(str(path) for path in files if needs_postgresql(path))]
     with ExitStack() as stack:
         temporary = stack.enter_context(tempfile.TemporaryDirectory(prefix="realm-tests-", dir=room_in_memory()))

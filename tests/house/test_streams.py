@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import run
-from tests.run import divide, needs_postgresql, room_in_memory
+from tests.run import divide, needs_postgresql, needs_sqlite, room_in_memory
 
 
 def test_every_file_is_in_one_share_and_shares_take_about_as_long() -> None:
@@ -27,10 +27,12 @@ def test_more_streams_than_files_leave_some_empty() -> None:
 
 
 def test_files_for_postgresql_are_found_by_their_marks(tmp_path: Path) -> None:
-    marked, plain = tmp_path / "test_marked.py", tmp_path / "test_plain.py"
+    marked, plain, alone = (tmp_path / f"test_{name}.py" for name in ("marked", "plain", "alone"))
     marked.write_text("import pytest\n\npytestmark = [pytest.mark.django_db, pytest.mark.both_databases]\n")
     plain.write_text("import pytest\n\npytestmark = pytest.mark.django_db\n")
-    assert needs_postgresql(marked) and not needs_postgresql(plain)
+    alone.write_text("import pytest\n\npytestmark = [pytest.mark.django_db, pytest.mark.postgresql_only]\n")
+    assert needs_postgresql(marked) and not needs_postgresql(plain) and needs_postgresql(alone)
+    assert needs_sqlite(marked) and needs_sqlite(plain) and not needs_sqlite(alone)
 
 
 def test_temporary_files_lie_in_memory_where_it_has_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
