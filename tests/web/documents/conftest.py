@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import LazySettings
 
+import realm_core.serving.engine
 import webapp.serving.engine
 import webapp.serving.living
 from realm_core.documents import reading
@@ -41,10 +44,17 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]
     return tiny_deployment(tmp_path_factory.mktemp("tiny"))
 
 
+@pytest.fixture(scope="session")
+def load_model() -> Callable[..., Any]:
+    """Loads each model once: nearly all that loading an engine takes, and no test changes a model."""
+    return cache(realm_core.serving.engine._load_model)
+
+
 @pytest.fixture
 def deployed(
     db: None,
     folders: tuple[Path, Path, Path],
+    load_model: Callable[..., Any],
     settings: LazySettings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -53,6 +63,7 @@ def deployed(
     settings.REALM_DATA = tmp_path
     monkeypatch.setattr(webapp.serving.engine, "_holder", None)
     monkeypatch.setattr(reading, "_run", read_here)
+    monkeypatch.setattr(realm_core.serving.engine, "_load_model", load_model)
     webapp.serving.living._views.clear()
     model, index, corpus = folders
     record_corpus(corpus)
