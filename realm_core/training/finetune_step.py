@@ -32,7 +32,7 @@ from realm_core.model.marginal import log_answer_marginal, log_reading, log_retr
 from realm_core.model.packed import Packed
 from realm_core.model.reader import Bodies, Reader, by_block
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.training.occurrences import Expressions, Occurrences
+from realm_core.training.occurrences import Expressions, Occurrences, continues
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,7 @@ class FinetuneStep(nn.Module):
         self._k = min(k, int((~excluded_N).sum()))  # more than that would retrieve excluded blocks
         self._beam, self._examined, self._pairs, self._supply = beam, examined, pairs, supply
         self._autocast = fast_dtype(joiner.device) == torch.bfloat16
-        pieces = Wordpieces.default().vocabulary
-        self._continues_V = torch.tensor([piece.startswith("##") for piece in pieces], device=joiner.device)
+        self._continues_V = torch.tensor(continues(Wordpieces.default()), device=joiner.device)
 
     def forward(self, batch: Sequence[Supervised]) -> tuple[Tensor, dict[str, float]]:
         """The loss of a batch, and its figures."""

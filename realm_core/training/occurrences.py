@@ -19,6 +19,7 @@ import re
 import string
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -69,7 +70,7 @@ class ExpressionSearch:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot, self._wordpieces = snapshot, Wordpieces.default()
-        self._continues_V = _continues(self._wordpieces)
+        self._continues_V = continues(self._wordpieces)
 
     def find(self, question: Question, blocks: Iterable[int]) -> Occurrences:
         """Matches in these blocks; with a context, only in blocks that are part of it."""
@@ -127,16 +128,14 @@ class OccurrenceFinder:
         self._snapshot, self._tokens = snapshot, tokens
         self.expressions = ExpressionSearch(snapshot)
         self._wordpieces = Wordpieces.default()
-        pieces = self._wordpieces.vocabulary
-        self._continues_V = _continues(self._wordpieces)
-        self._silent_V = np.array(
-            [piece in ("a", "an", "the") or set(piece) <= set(string.punctuation) for piece in pieces]
-        )
+        self._continues_V = continues(self._wordpieces)
+        self._silent_V = _silent(self._wordpieces)
         ids_T = np.asarray(tokens.bodies.values_T)
         self._place_C = np.flatnonzero(self._counts(ids_T)).astype(np.int32 if len(ids_T) < 2**31 else np.int64)
         self._ids_C = ids_T[self._place_C]
         self._order_C = np.argsort(self._ids_C, kind="stable").astype(self._place_C.dtype)
-        self._starts_V1 = np.concatenate([[0], np.cumsum(np.bincount(self._ids_C, minlength=len(pieces)))])
+        counts_V = np.bincount(self._ids_C, minlength=self._wordpieces.vocabulary_size)
+        self._starts_V1 = np.concatenate([[0], np.cumsum(counts_V)])
         self._row_of_title: dict[str, list[int]] | None = None
 
     def find(self, question: Question, candidates: Callable[[], Sequence[int]]) -> Occurrences:
@@ -222,9 +221,17 @@ def _within(snapshot: Snapshot, found: Occurrences, context: str) -> Occurrences
     return found.chosen(np.isin(found.rows_O, blocks[np.array(inside, np.bool_)]))
 
 
-def _continues(wordpieces: Wordpieces) -> Array:
+@cache
+def continues(wordpieces: Wordpieces) -> Array:
     """bool [V]: wordpieces that continue a word."""
     return np.array([piece.startswith("##") for piece in wordpieces.vocabulary])
+
+
+@cache
+def _silent(wordpieces: Wordpieces) -> Array:
+    """bool [V]: articles and punctuation."""
+    marks = set(string.punctuation)
+    return np.array([piece in ("a", "an", "the") or set(piece) <= marks for piece in wordpieces.vocabulary])
 
 
 def _has_article_in_a_word(answer: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -285,11 +286,18 @@ def refused(deployment: Deployment, folder: Path, message: str, *options: object
     assert not (folder / "tuned").exists()
 
 
+@pytest.fixture(scope="module")
+def stopped_once(deployment: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stopped")
+    said_of(deployment, folder, {"epochs": 2})
+    assert (folder / "run" / "finetune" / "checkpoint-2").exists()
+    return folder
+
+
 @pytest.fixture
-def stopped(deployment: Deployment, tmp_path: Path) -> Path:
+def stopped(stopped_once: Path, tmp_path: Path) -> Path:
     """A folder whose `run` holds a checkpoint."""
-    said_of(deployment, tmp_path, {"epochs": 2})
-    assert (tmp_path / "run" / "finetune" / "checkpoint-2").exists()
+    shutil.copytree(stopped_once, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
