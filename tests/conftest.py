@@ -6,6 +6,7 @@ before Django reads its settings. `TEST_DATABASE_URL` names the server of the Po
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ import pytest
 
 from tests.migrated import IS_MADE, migrated
 
+gc.disable()  # nothing of what is loaded goes; pytest_collection_finish
 _DATA = Path(tempfile.mkdtemp(prefix="realm-test-"))
 
 for _name in (
@@ -117,6 +119,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
             item.add_marker("database")
     yield  # pytest-django puts tests with a database first
     items.sort(key=lambda item: item.path.is_relative_to(browser))
+
+
+def pytest_collection_finish() -> None:
+    """From here on the garbage collector looks through what the tests make, and not through all that was loaded."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
