@@ -85,12 +85,20 @@ def start(
         return Forked(told, written.fileno(), written.fileno())
 
 
-def run(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    """What a `python -m MODULE …` prints that succeeds."""
+def finished(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
+    """The exit status of a `python -m MODULE …`, and all that it says."""
     with tempfile.TemporaryFile() as output:
         process = start(command, output=output, environment=environment)
-        status = process.wait()
+        try:
+            status = process.wait(60)
+        finally:
+            process.kill()
         output.seek(0)
-        said = output.read().decode()
+        return status, output.read().decode()
+
+
+def run(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    """What a `python -m MODULE …` prints that succeeds."""
+    status, said = finished(command, environment)
     assert status == 0, said
     return said

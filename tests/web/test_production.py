@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection, HTTPMessage, HTTPSConnection
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.web import free_port, request
-from realm_core.runs.processes import ask_to_end, start
+from realm_core.runs.processes import ask_to_end
+from tests import forked
 from tests.migrated import migrated
 from tests.waiting import wait_until
 from tests.web.proxy import LARGEST_BYTES, TRUSTING, proxy, tried_in_vain
@@ -31,6 +32,7 @@ PRODUCTION = {
     "ALLOWED_HOSTS": "localhost,127.0.0.1",
     "SECRET_KEY": "",
 }
+MANAGE = (sys.executable, "-m", "django")
 GOOD_KEY = "".join(chr(ord("a") + number % 26) for number in range(50))
 
 
@@ -40,6 +42,13 @@ def environment(data: Path, **changed: str) -> dict[str, str]:
         name: value for name, value in os.environ.items() if name != "DJANGO_ALLOW_ASYNC_UNSAFE"
     }  # Playwright's
     return {**surroundings, "REALM_DATA": str(data), "DATABASE_URL": f"sqlite:///{data}/db.sqlite3", **changed}
+
+
+def refused(command: Sequence[str], given: dict[str, str]) -> str:
+    """What a web server says that does not come to listen."""
+    status, said = forked.finished(command, given)
+    assert status == 1 and "Listening" not in said and "Traceback" not in said, said
+    return said
 
 
 @pytest.mark.parametrize(
@@ -59,14 +68,11 @@ def test_the_web_server_refuses(tmp_path: Path, changed: dict[str, str], says: s
     """The real one, told to listen to the network; it never comes to listen."""
     port = free_port()
     command = [word.replace(HOST, "0.0.0.0") for word in web(port).command]
-    given = environment(tmp_path, **(PRODUCTION | changed))
-    refused = subprocess.run(command, cwd=TOP, env=given, capture_output=True, text=True, timeout=60, check=False)
-    assert refused.returncode == 1
-    last = refused.stderr.strip().splitlines()[-1]
+    said = refused(command, environment(tmp_path, **(PRODUCTION | changed)))
+    last = said.strip().splitlines()[-1]
     assert last.startswith(f"error: {says}") and last.endswith(".")
-    assert "Listening" not in refused.stderr and "Traceback" not in refused.stderr
     key = changed.get("SECRET_KEY")
-    assert key is None or key not in refused.stdout + refused.stderr
+    assert key is None or key not in said
 
 
 @pytest.mark.parametrize(
@@ -81,11 +87,7 @@ def test_the_web_server_refuses(tmp_path: Path, changed: dict[str, str], says: s
 )
 def test_a_server_of_this_machine_that_others_reach(tmp_path: Path, name: str, value: str) -> None:
     """The real one, at this machine's own address, but told of what leads others there."""
-    given = environment(tmp_path, DEBUG="1", **{name: value})
-    command = web(free_port()).command
-    refused = subprocess.run(command, cwd=TOP, env=given, capture_output=True, text=True, timeout=60, check=False)
-    assert refused.returncode == 1 and "Listening" not in refused.stderr and "Traceback" not in refused.stderr
-    last = refused.stderr.strip().splitlines()[-1]
+    last = refused(web(free_port()).command, environment(tmp_path, DEBUG="1", **{name: value})).strip().splitlines()[-1]
     assert last.startswith(f"error: DEBUG must be off on a server that others reach ({name} says so)")
 
 
@@ -99,15 +101,9 @@ def test_an_admin_whose_password_anybody_guesses_is_refused(
     """It is what `createsuperuser --no-input` takes without a word."""
     given = environment(tmp_path, **(PRODUCTION | told | {"DJANGO_SUPERUSER_PASSWORD": password}))
     migrated(tmp_path / "db.sqlite3")
-    command = [sys.executable, "manage.py", "createsuperuser", "--username=Stella", "--email=s@example.org"]
-    subprocess.run([*command, "--no-input"], cwd=TOP, env=given, check=True)
-    refused = subprocess.run(
-        web(free_port()).command, cwd=TOP, env=given, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert refused.returncode == 1
-    told = refused.stderr.strip().splitlines()[-1]
-    assert told.startswith("error: The password of the admin Stella is easy to guess; set another one with `python ")
-    assert "Listening" not in refused.stderr and "Traceback" not in refused.stderr
+    forked.run([*MANAGE, "createsuperuser", "--username=Stella", "--email=s@example.org", "--no-input"], given)
+    last = refused(web(free_port()).command, given).strip().splitlines()[-1]
+    assert last.startswith("error: The password of the admin Stella is easy to guess; set another one with `python ")
 
 
 def test_a_socket_is_there_for_a_proxy(tmp_path: Path) -> None:
@@ -115,9 +111,8 @@ def test_a_socket_is_there_for_a_proxy(tmp_path: Path) -> None:
     port, place = free_port(), tmp_path / "s"
     command = [word.replace(f"{HOST}:{port}", f"unix:{place}") for word in web(port).command]
     given = environment(tmp_path, DEBUG="1", SECRET_KEY="short", HTTPS="off")
-    refused = subprocess.run(command, cwd=TOP, env=given, capture_output=True, text=True, timeout=60, check=False)
-    assert refused.returncode == 1 and not place.exists()
-    last = refused.stderr.strip().splitlines()[-1]
+    last = refused(command, given).strip().splitlines()[-1]
+    assert not place.exists()
     assert last.startswith("error: HTTPS must be on where the web server listens") and str(place) in last
 
 
@@ -126,11 +121,10 @@ def test_a_socket_is_there_for_a_proxy(tmp_path: Path) -> None:
     [({}, 0), pytest.param({"SECRET_KEY": GOOD_KEY}, 0, marks=pytest.mark.nightly), ({"SECRET_KEY": "x" * 50}, 1)],
 )
 def test_djangos_own_check_finds_nothing(tmp_path: Path, changed: dict[str, str], status: int) -> None:
-    command = [sys.executable, "manage.py", "check", "--deploy", "--fail-level=WARNING"]
-    given = environment(tmp_path, **(PRODUCTION | changed))
-    checked = subprocess.run(command, cwd=TOP, env=given, capture_output=True, text=True, check=False)
-    assert checked.returncode == status, checked.stderr
-    assert "Warning" not in checked.stderr
+    command = [*MANAGE, "check", "--deploy", "--fail-level=WARNING"]
+    checked, said = forked.finished(command, environment(tmp_path, **(PRODUCTION | changed)))
+    assert checked == status, said
+    assert "Warning" not in said
 
 
 def test_a_server_for_oneself_may_do_without(tmp_path: Path) -> None:
@@ -148,7 +142,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
     given = environment(data, **PRODUCTION)
     port = free_port()
     with open(data / "web.log", "wb") as log:
-        server = start(list(web(port).command), output=log, environment=given)
+        server = forked.start(web(port).command, output=log, environment=given)
         try:
             until = time.monotonic() + 60
             while request(port, "GET", "/healthz")[0] != 200:
