@@ -27,9 +27,9 @@ _LONGEST_BYTES = 100_000  # of a `Start`
 _PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 _CELERY = ("celery.bin.celery", "celery.apps.beat", "celery.concurrency.thread", "kombu.transport.redis")
 _GUNICORN = ("gunicorn.app.wsgiapp", "gunicorn.workers.gthread", "realm_core.serving.engine")
-# pandas is loaded by pyarrow, requests by Django REST framework.
+# pandas is loaded by pyarrow, requests by Django REST framework, the two of torch by transformers.
 _WEBAPP = ("django.db.models", "django.core.handlers.wsgi", "psycopg", "redis", "realm_core.tasks")  # uses these
-_TESTS = ("pandas", "playwright.sync_api", "requests", "torch._dynamo", "torch.distributed.tensor")  # torch: transformers
+_TESTS = ("pandas", "playwright.sync_api", "requests", "torch._dynamo", "torch.distributed.tensor")
 _LOADED_FIRST = {
     "celery": (*_CELERY, *_WEBAPP),
     "django": (*_WEBAPP, "requests"),
