@@ -27,8 +27,8 @@ _LONGEST_BYTES = 100_000  # of a `Start`
 _PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 _CELERY = ("celery.bin.celery", "celery.apps.beat", "celery.concurrency.thread", "kombu.transport.redis")
 _GUNICORN = ("gunicorn.app.wsgiapp", "gunicorn.workers.gthread", "realm_core.serving.engine")
-# pandas is loaded by pyarrow, requests by Django REST framework, the two of torch by transformers.
 _WEBAPP = ("django.db.models", "django.core.handlers.wsgi", "psycopg", "redis", "realm_core.tasks")  # uses these
+# pandas is loaded by pyarrow, requests by Django REST framework, the two of torch by transformers.
 _TESTS = ("pandas", "playwright.sync_api", "requests", "torch._dynamo", "torch.distributed.tensor")
 _LOADED_FIRST = {
     "celery": (*_CELERY, *_WEBAPP),
@@ -36,6 +36,7 @@ _LOADED_FIRST = {
     "gunicorn": (*_GUNICORN, *_WEBAPP, "pandas", "requests"),
     "pytest": ("realm_core.serving.engine", *_CELERY, *_WEBAPP, *_TESTS),
     "realm_core": ("torch", "pandas"),
+    "workers.app": (*_CELERY, *_WEBAPP),
     "tests.core.living.crashing": ("tests.core.living.building",),
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
@@ -14,6 +13,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.utils import timezone
 
+from tests import forked
 from tests.core.training.towns import make_towns
 from tests.waiting import wait_until
 from tests.workers.conftest import Workers, make_job, send, steps, wait_for_state
@@ -22,7 +22,6 @@ from webapp.jobs import service as jobs
 from webapp.jobs.queue import producer
 from webapp.models import DeviceLease, Job, JobKind, JobState, Worker
 from workers import devices, reporting
-from workers.refusal import TOP
 from workers.services import environment_for
 
 pytestmark = pytest.mark.postgresql_only
@@ -125,15 +124,8 @@ def test_rows_of_workers_that_were_lost_vanish() -> None:
     ],
 )
 def test_what_a_worker_cannot_be_is_said(variable: str, value: str, says: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "import workers.app"],
-        cwd=TOP,
-        env=os.environ | {variable: value},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1 and says in done.stderr
+    status, said = forked.finished([sys.executable, "-m", "workers.app"], os.environ | {variable: value})
+    assert status == 1 and says in said
 
 
 # ── Devices ─────────────────────────────────────────────────────────────────────────────────────────────────────────
