@@ -6,9 +6,10 @@ is removed afterwards. A resumed run gets the same batches, because they depend 
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -23,6 +24,7 @@ from realm_core.training.distributed import World
 
 _ADAM_EPSILON = 1e-6  # BERT's
 _SEQUENCES = "sequences"
+_OF_STEPS = ("gradient_norm", "learning_rate")  # means over steps, not over sequences
 _TENSORS = "state.safetensors"
 
 
@@ -32,6 +34,22 @@ class ParameterGroup:
 
     module: nn.Module
     learning_rate: float
+
+
+@dataclass
+class _Row:
+    """What the next row of metrics is the mean of; a checkpoint keeps it, so that resuming leaves the curves alike."""
+
+    sums: dict[str, float] = field(default_factory=dict)
+    steps: int = 0
+    seconds: float = 0.0
+
+    def add(self, *of_a_step: dict[str, float]) -> None:
+        """Add the sums of a step's figures."""
+        self.steps += 1
+        for figures in of_a_step:
+            for key, value in figures.items():
+                self.sums[key] = self.sums.get(key, 0.0) + value
 
 
 class Loop:
@@ -85,6 +103,7 @@ class Loop:
             epsilon=_ADAM_EPSILON,
         )
         self.step = 0
+        self._row = _Row()
 
     def run(
         self,
@@ -99,30 +118,26 @@ class Loop:
         replicated. measure() is called at each checkpoint and at the end, by every process, and all measure the same.
         """
         measured = self.resume()
-        device = next(iter(self._named.values())).device
-        sums: dict[str, float] = {}
-        count, since = 0, time.monotonic()
         self._show("computing the first step" if self.step == 0 else "resumed from its checkpoint")
         while self.step < self.steps:
-            self._stop_if_asked(device, measured)
+            self._stop_if_asked(measured)
+            began = time.monotonic()
             torch.manual_seed(self._seed * 1_000_003 + self.step)  # so that dropout depends on the step's number, too
-            for key, value in self._gradients(losses_of(self.step)).items():
-                sums[key] = sums.get(key, 0.0) + value
-            torch.nn.utils.clip_grad_norm_(self._named.values(), self._clip)
+            figures = self._gradients(losses_of(self.step))
+            norm = torch.nn.utils.clip_grad_norm_(self._named.values(), self._clip).item()
             factor = self._factor(self.step)
+            self._row.add(figures, {"gradient_norm": norm, "learning_rate": factor})
             for group in self._optimizer.groups:
                 group["lr"] = group["peak"] * factor
             self._optimizer.step()
             self._optimizer.forget_gradients()
             self.step += 1
-            count += 1
-            self._show(f"loss {sums['loss'] / count:.3f}")
+            self._row.seconds += time.monotonic() - began
+            self._show(f"loss {self._row.sums['loss'] / self._row.steps:.3f}")
             if self.step % self._metrics_every == 0 or self.step == self.steps:
-                self._report(self._world.sum(sums, device), count, time.monotonic() - since)
-                sums, count, since = {}, 0, time.monotonic()
+                self._report()
             if self.step % self._checkpoint_every == 0 or self.step == self.steps:
-                paused = time.monotonic()
-                summed = self._world.sum(measure(), device)
+                summed = self._world.sum(measure(), self._device)
                 measured = {key: value / self._world.size for key, value in summed.items()}
                 if measured and self._world.leads:
                     self._activity.metrics(
@@ -131,22 +146,25 @@ class Loop:
                     shown = ", ".join(f"{key} {value:.3f}" for key, value in measured.items())
                     self._activity.say(f"{self.name}, step {self.step}, held out: {shown}")
                 self._save(measured)
-                since += time.monotonic() - paused
         return measured or measure()
+
+    @property
+    def _device(self) -> torch.device:
+        return next(iter(self._named.values())).device
 
     def _show(self, message: str) -> None:
         """Report the step; figures in the message are those of this process."""
         if self._world.leads:
             self._activity.progress(self.step, self.steps, "steps", f"{self.name} {message}")
 
-    def _stop_if_asked(self, device: torch.device, measured: dict[str, float]) -> None:
+    def _stop_if_asked(self, measured: dict[str, float]) -> None:
         """Save a checkpoint and raise `Stopped` if any process was asked to stop: all stop at the same step."""
         asked = False
         try:
             self._activity.check()
         except Stopped:
             asked = True
-        if self._world.any(asked, device):
+        if self._world.any(asked, self._device):
             self._save(measured)
             raise Stopped
 
@@ -167,13 +185,17 @@ class Loop:
                     sums[key] = sums.get(key, 0.0) + value * sequences
         return sums
 
-    def _report(self, sums: dict[str, float], count: int, elapsed_s: float) -> None:
-        """sums: over `count` steps of all processes, as `_gradients` returns them."""
+    def _report(self) -> None:
+        """Report the means over all processes since the previous row, and begin the next one."""
+        row, self._row = self._row, _Row()
+        sums = self._world.sum(row.sums, self._device)
         loss, sequences = sums.pop("loss"), sums.pop(_SEQUENCES)
-        row = {"loss": loss / count / self._world.size, **{key: value / sequences for key, value in sums.items()}}
-        row["sequences_per_s"] = sequences / elapsed_s
+        steps = row.steps * self._world.size
+        means = {"loss": loss / steps, **{key: sums.pop(key) / steps for key in _OF_STEPS}}
+        means |= {key: value / sequences for key, value in sums.items()}
+        means["sequences_per_s"] = sequences / row.seconds
         if self._world.leads:
-            self._activity.metrics(self.step, **{f"{self.name}.{key}": value for key, value in row.items()})
+            self._activity.metrics(self.step, **{f"{self.name}.{key}": value for key, value in means.items()})
 
     def _factor(self, step: int) -> float:
         if step < self._warmup_steps:
@@ -181,11 +203,13 @@ class Loop:
         return max(0.0, (self.steps - step) / max(1, self.steps - self._warmup_steps))
 
     def _save(self, measured: dict[str, float]) -> None:
+        sums = self._world.sum(self._row.sums, self._device)  # all processes resume with their mean
+        row = dataclasses.replace(self._row, sums={key: value / self._world.size for key, value in sums.items()})
         if self._world.leads:
-            self._write(measured)
+            self._write(measured, row)
         self._world.wait()
 
-    def _write(self, measured: dict[str, float]) -> None:
+    def _write(self, measured: dict[str, float], row: _Row) -> None:
         final = self._folder / f"checkpoint-{self.step}"
         if final.exists():
             return
@@ -205,6 +229,7 @@ class Loop:
                 "steps": self.steps,
                 "identity": self._identity,
                 "measured": measured,
+                "row": dataclasses.asdict(row),
                 "sha256": sha256_of_file(temporary / _TENSORS),
             },
         )
@@ -223,7 +248,7 @@ class Loop:
         With `step` equal to `steps` afterwards there is nothing left to do.
         """
         saved = self.saved_step()
-        if not self._world.agrees(-1 if saved is None else saved, next(iter(self._named.values())).device):
+        if not self._world.agrees(-1 if saved is None else saved, self._device):
             raise RealmError(
                 f"{self._folder} does not hold the same checkpoint for all processes of the training: the run folder "
                 "must be on storage that all of its machines share."
@@ -251,6 +276,7 @@ class Loop:
         except (KeyError, RuntimeError) as error:
             raise RealmError(f"{folder} belongs to another model: {error}.") from None
         self.step = state["step"]
+        self._row = _Row(**state.get("row", {}))
         self._activity.say(f"{self.name}: resuming at step {self.step:,} of {self.steps:,}.")
         measured: dict[str, float] = state.get("measured", {})
         return measured

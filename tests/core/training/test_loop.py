@@ -18,6 +18,7 @@ from realm_core.runs.activity import Activity
 from realm_core.training.loop import Loop, ParameterGroup
 
 Losses = Iterator[tuple[Tensor, dict[str, float]]]
+CURVES = ("step", "small.loss", "small.gradient_norm", "small.learning_rate")
 
 
 class Numbers(nn.Module):
@@ -119,6 +120,9 @@ def test_parts_add_up_and_long_gradients_are_cut(tmp_path: Path) -> None:
             lambda step: ((module.total() * share, {}) for share in ((0.5, 1.5), (0.1, 0.2))[step]), dict
         )
     assert norms == pytest.approx([2.0, 0.3 * 3.0], rel=1e-4)  # nine numbers of slope 2, then of slope 0.3
+    (row,) = rows(tmp_path)
+    assert row["small.gradient_norm"] == pytest.approx((6.0 + 0.9) / 2)  # before they are cut
+    assert row["small.learning_rate"] == 1.0
 
 
 def test_figures_are_means_but_sequences_are_counted(tmp_path: Path) -> None:
@@ -199,14 +203,16 @@ def noisy(module: Numbers) -> Any:
 
 def test_stopped_and_resumed_it_comes_to_the_same_numbers(tmp_path: Path) -> None:
     whole, resumed = Numbers(), Numbers()
-    loop_of(whole, tmp_path / "whole").run(noisy(whole), dict)
-    stopped = loop_of(resumed, tmp_path, StopsAt(7))
+    loop_of(whole, tmp_path / "whole", metrics_every=4).run(noisy(whole), dict)
+    stopped = loop_of(resumed, tmp_path, StopsAt(7), metrics_every=4)
     with pytest.raises(Stopped):
         stopped.run(noisy(resumed), dict)
     assert stopped.saved_step() == 7
     assert [path.name for path in (tmp_path / "small").iterdir()] == ["checkpoint-7"]
     again = Numbers()  # another process
-    loop_of(again, tmp_path, metrics_every=1).run(noisy(again), dict)
+    loop_of(again, tmp_path, metrics_every=4).run(noisy(again), dict)
+    for row, wanted in zip(rows(tmp_path), rows(tmp_path / "whole")[1:], strict=True):  # row 8: steps before and after
+        assert {key: row[key] for key in CURVES} == {key: wanted[key] for key in CURVES}
     assert torch.equal(again.matrix, whole.matrix) and torch.equal(again.vector, whole.vector)
     assert not torch.equal(resumed.matrix, whole.matrix)
 
