@@ -103,7 +103,7 @@ class Activity:
             return
         parts = [f"{done:,}" + (f" of {total:,}" if total is not None else "") + f" {unit}"]
         if rate:
-            parts.append(f"{rate:,.1f} {unit}/s")
+            parts.append(f"{per_second(rate)} {unit}/s")
         if seconds_left is not None and not finished:
             parts.append(f"{duration(seconds_left)} left")
         if message:
@@ -140,6 +140,11 @@ def _cut_half_row(path: Path) -> None:
     """Remove an incomplete last row, left by a full disk or a kill, to which the next row would be appended."""
     if path.exists():
         os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+
+
+def per_second(rate: float) -> str:
+    """In readable form, never zero: "1,234.5", "0.3", "0.037"."""
+    return f"{rate:,.1f}" if rate >= 1 else f"{rate:.2g}"
 
 
 def duration(seconds: float) -> str:

@@ -19,7 +19,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from realm_core.errors import RealmError
-from realm_core.runs.activity import duration
+from realm_core.runs.activity import duration, per_second
 from webapp.access.roles import Action
 from webapp.jobs import plots
 from webapp.jobs import result as job_result
@@ -232,7 +232,7 @@ def progress(job: Job) -> dict[str, Any]:
         "total": total,
         "unit": said.get("unit", ""),
         "percent": int(100 * done / total) if total else None,  # 100 only if all is done
-        "rate": f"{rate:,.1f}" if rate and running else "",
+        "rate": per_second(rate) if rate and running else "",
         "left": duration(left) if left is not None and running else "",
         "message": said.get("message", ""),
     }

@@ -41,6 +41,16 @@ def test_progress_tells_rate_and_time_left(tmp_path: Path, clock: list[float]) -
     }
 
 
+def test_a_slow_rate_is_not_shown_as_none(
+    tmp_path: Path, clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    activity = Activity(tmp_path)
+    activity.progress(0, 28, "steps")
+    clock[0] += 54
+    activity.progress(2, 28, "steps")
+    assert capsys.readouterr().err.endswith("\n2 of 28 steps · 0.037 steps/s · 11 min 42 s left\n")
+
+
 def test_the_same_count_begun_again_has_a_rate_of_its_own(tmp_path: Path, clock: list[float]) -> None:
     activity = Activity(tmp_path, quiet=True)
     for rate in (20, 50):  # of two indexes, with the same questions
