@@ -1,23 +1,27 @@
-"""Metrics of trainings by step, as one SVG.
+"""Metrics of trainings by step, as one SVG or one table.
 
-`python -m realm_core curves RUN… --figures NAME… --plot FILE.svg`
+`python -m realm_core curves RUN… --figures NAME… --plot FILE.svg --csv FILE.csv`
 """
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from realm_core.errors import RealmError
 from realm_core.evaluation.chart import check_plot, curves
 from realm_core.evaluation.tasks import Curves
-from realm_core.files import parse_json
+from realm_core.files import disk_errors, parse_json
 from realm_core.runs.activity import Activity
+
+Metrics = Mapping[str, Sequence[tuple[float, float]]]  # (step, value) of each figure
 
 
 def main(task: Curves, activity: Activity) -> None:
-    """Draw one panel per figure, with a line for each run that has it."""
-    check_plot(task.plot)
+    """Draw one panel per figure, with a line for each run that has it; a table has all of it, too."""
+    if task.plot is not None:
+        check_plot(task.plot)
     measured = {}
     for run in task.runs:
         name, _, folder = run.rpartition("=")
@@ -29,15 +33,31 @@ def main(task: Curves, activity: Activity) -> None:
     unknown = [figure for figure in task.figures if figure not in known]
     if unknown:
         raise RealmError(f"No run has the figure {unknown[0]}; known ones are {', '.join(known) or 'none'}.")
-    panels = {
-        figure: {name: metrics[figure] for name, metrics in measured.items() if figure in metrics}
-        for figure in task.figures
-    }
-    curves(task.plot, panels, horizontal="step")
-    activity.say(f"{task.plot}: {len(panels)} figures of {len(measured)} runs.")
+    figures = task.figures or known
+    if task.plot is not None:
+        panels = {
+            figure: {name: metrics[figure] for name, metrics in measured.items() if figure in metrics}
+            for figure in figures
+        }
+        curves(task.plot, panels, horizontal="step")
+    if task.csv is not None:
+        _write_table(task.csv, measured, figures)
+    for path in filter(None, (task.plot, task.csv)):
+        activity.say(f"{path}: {len(figures)} figures of {len(measured)} runs.")
 
 
-def read_metrics(path: Path) -> Mapping[str, Sequence[tuple[float, float]]]:
+def _write_table(path: Path, measured: Mapping[str, Metrics], figures: Sequence[str]) -> None:
+    """Columns run, step and the figures; a figure that was not measured at a step has an empty cell."""
+    with disk_errors(path), path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["run", "step", *figures])
+        for name, metrics in measured.items():
+            columns = [dict(metrics.get(figure, ())) for figure in figures]
+            for step in sorted({step for column in columns for step in column}):
+                table.writerow([name, step, *(column.get(step, "") for column in columns)])
+
+
+def read_metrics(path: Path) -> Metrics:
     """{figure: [(step, value), …]}, ordered by step.
 
     A killed and resumed run has measured some steps twice, of which the last counts; its last line may be incomplete.

@@ -112,14 +112,24 @@ class Compare(Task):
 
 
 class Curves(Task):
-    """Metrics of trainings → a drawing."""
+    """Metrics of trainings → a drawing or a table."""
 
     activity = "curves"
-    summary = "draw the metrics of trainings by step"
+    summary = "metrics of trainings by step, drawn or as a table"
     code = "realm_core.evaluation.curves"
 
     runs: tuple[str, ...] = runtime(
         help="run folders, each with an optional label: NAME=RUN (default: the folder's name)", positional=True
     )
-    figures: tuple[str, ...] = runtime(help="names in metrics.jsonl, such as pretrain.loss")
-    plot: Path = runtime(help="the SVG to write")
+    figures: tuple[str, ...] = runtime(
+        (), help="names in metrics.jsonl, such as pretrain.loss (default, without a plot: all)"
+    )
+    plot: Path | None = runtime(None, help="draw them, a panel for each figure, as SVG")
+    csv: Path | None = runtime(None, help="write them with a line for each run and step")
+
+    def check_together(self) -> None:
+        """Something is written, and what is drawn is named: all figures would be too many panels."""
+        if self.plot is None and self.csv is None:
+            raise SettingError("plot", "or --csv must be given.")
+        if self.plot is not None and not self.figures:
+            raise SettingError("figures", "must be named for a plot.")

@@ -38,6 +38,30 @@ def test_each_figure_has_a_panel_and_each_run_a_line_where_it_has_the_figure(tmp
     assert texts.count("step") == 2
 
 
+def test_the_table_has_a_line_for_each_run_and_step(tmp_path: Path) -> None:
+    one = metrics_of(tmp_path / "one", [{"step": 5, "x.loss": 2.5}, {"step": 10, "x.loss": 0.5, "x.recall": 1.0}])
+    two = metrics_of(tmp_path / "two", [{"step": 10, "x.loss": 3.0}])
+    table = tmp_path / "curves.csv"
+    activity_of("curves", [one, f"a,b={two}", "--csv", table])
+    assert table.read_text().splitlines() == [
+        "run,step,x.loss,x.recall",
+        "one,5,2.5,",
+        "one,10,0.5,1.0",
+        '"a,b",10,3.0,',
+    ]
+    activity_of("curves", [one, "--figures", "x.recall", "--csv", table])
+    assert table.read_text().splitlines() == ["run,step,x.recall", "one,10,1.0"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(["--figures", "x.loss"], "or --csv must be given"), (["--plot", "x.svg"], "must be named for")],
+)
+def test_it_is_told_what_to_write(words: list[str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(RealmError, match=message):
+        activity_of("curves", [tmp_path, *words])
+
+
 def test_a_step_measured_twice_counts_as_measured_last_and_a_cut_off_line_not_at_all(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [{"step": 10, "x.loss": 3.0}, {"step": 20, "x.loss": 2.0}]
     run = metrics_of(tmp_path / "run", [*rows, {"step": 10, "x.loss": 1.0, "x.note": "words"}], '{"step": 30, "x.lo')
