@@ -6,7 +6,9 @@ webq    WebQuestions: a JSON list of {"utterance", "targetValue": "(list (descri
 trec    CuratedTREC: JSON lines as nq, or number ⇥ kind ⇥ question ⇥ expression; answers are regular expressions
 trivia  TriviaQA: {"Data": [{"Question", "Answer": {"Value", "Aliases"}}]}
 squad   SQuAD 1.1 and 2.0: articles of paragraphs; questions without an answer are left out
-dpr     question ⇥ Python list of answers, the format of DPR and other retrieval benchmarks
+dpr     question ⇥ Python list of answers, the format of DPR and other retrieval benchmarks; or DPR's training sets, a
+        JSON list of {"question", "answers", "positive_ctxs", …}, whose passages are not read
+tsv     question ⇥ answer ⇥ other answers that are right, too
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from realm_core.questions.tasks import Questions
 from realm_core.runs.activity import Activity
 
 Row = dict[str, Any]
+_LIST_OF_OBJECTS = re.compile(r"\s*\[\s*\{")
 # One value of a WebQuestions list: in quotes, with \" inside, or a word without spaces.
 _DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^\s()"]+))\)')
 
@@ -138,6 +141,13 @@ def _squad(text: str, path: str) -> Iterator[tuple[str, Row]]:
 
 
 def _dpr(text: str, path: str) -> Iterator[tuple[str, Row]]:
+    if _LIST_OF_OBJECTS.match(text):
+        for number, one in enumerate(_list(_json(text, path), path), start=1):
+            place = f"{path}, question {number}"
+            with _at(place):
+                row = {"question": one["question"], "answers": _once(one["answers"])}
+            yield place, row
+        return
     for place, line in _lines(text, path):
         question, tab, answers = line.rstrip("\r").partition("\t")
         try:
@@ -149,6 +159,15 @@ def _dpr(text: str, path: str) -> Iterator[tuple[str, Row]]:
         yield place, {"question": question, "answers": listed}
 
 
+def _tsv(text: str, path: str) -> Iterator[tuple[str, Row]]:
+    for place, line in _lines(text, path):
+        question, *answers = (cell.strip() for cell in line.split("\t"))
+        listed = _once(list(filter(None, answers)))
+        if not listed:
+            raise RealmError(f"{place}: a question and its answers are expected, with tabs between.")
+        yield place, {"question": question, "answers": listed}
+
+
 FORMATS: dict[str, Callable[[str, str], Iterator[tuple[str, Row]]]] = {
     "own": _own,
     "nq": _nq,
@@ -157,6 +176,7 @@ FORMATS: dict[str, Callable[[str, str], Iterator[tuple[str, Row]]]] = {
     "trivia": _trivia,
     "squad": _squad,
     "dpr": _dpr,
+    "tsv": _tsv,
 }
 
 

@@ -16,7 +16,7 @@ class Questions(Task):
     code = "realm_core.questions.formats"
 
     files: tuple[Path, ...] = runtime(help="files as they were published, in the order wanted", positional=True)
-    format: Literal["own", "nq", "webq", "trec", "trivia", "squad", "dpr"] = runtime(
+    format: Literal["own", "nq", "webq", "trec", "trivia", "squad", "dpr", "tsv"] = runtime(
         help="of which question set; own: question files, to leave some out"
     )
     output: Path = runtime(help="question file to write")

@@ -84,6 +84,7 @@ PUBLISHED: Final = {
     "squad": b'{"data": [{"title": "Oil_crisis", "paragraphs": [{"context": "In 1973.", "qas": '
     b'[{"question": "When?", "answers": [{"text": "1973"}]}]}]}]}',
     "dpr": b"who sang it\t['A', \"B\"]\n",
+    "tsv": b"who sang it\tA\tB\n",
 }
 PREDICTIONS: Final = (
     b'{"format": 1, "identity": {"model": "x"}, "model": "m", "questions": "q", "n": 1}\n'

@@ -213,7 +213,7 @@ def _questions(scene: Scene) -> Iterator[Target]:
     yield Target("questions", _file(plain / "q.jsonl", read_questions), (seeds.QUESTIONS,), "lines")
     for name in FORMATS:
         read = lambda path, name=name: read_published(path, name)  # noqa: E731
-        kind = "text" if name in ("trec", "dpr") else "lines"
+        kind = "text" if name in ("trec", "dpr", "tsv") else "lines"
         yield Target(f"questions-{name}", _file(plain / f"{name}.txt", read), (seeds.PUBLISHED[name],), kind)
 
     def predictions(path: Path) -> None:

@@ -38,6 +38,8 @@ WEBQ = [
 ]
 TRIVIA = {"Data": [{"Question": "A type of what?", "Answer": {"Value": "Helicopter", "Aliases": ["Helicopter", "🚁"]}}]}
 
+DPR = [{"dataset": "nq", "question": "who sings", "answers": ["Linda Davis"], "positive_ctxs": [{"title": "x"}]}]
+
 
 def lines(*rows: object) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
@@ -83,6 +85,8 @@ def lines(*rows: object) -> str:
             },
         ),
         ("dpr", "who ran\t['O\\'Neil', \"a b\"]\r\n", {"question": "who ran", "answers": ["O'Neil", "a b"]}),
+        ("dpr", json.dumps(DPR, indent=4), {"question": "who sings", "answers": ["Linda Davis"]}),
+        ("tsv", "who ran\t O'Neil\ta b\t\r\n", {"question": "who ran", "answers": ["O'Neil", "a b"]}),
     ],
 )
 def test_a_published_set_becomes_rows(tmp_path: Path, format: str, text: str, wanted: dict[str, Any]) -> None:
@@ -133,6 +137,8 @@ def test_evaluation_questions_are_excluded_in_any_spelling(tmp_path: Path) -> No
         ("squad", json.dumps(TRIVIA), "there is no 'data'"),
         ("dpr", "who ran\t__import__('os')\n", "line 1: two columns are expected"),
         ("dpr", "who ran\n", "line 1: two columns are expected"),
+        ("dpr", json.dumps([*DPR, {"question": "who ran"}]), "question 2: there is no 'answers'"),
+        ("tsv", "who ran\t \n", "line 1: a question and its answers are expected, with tabs between"),
         ("squad", json.dumps({"data": []}), "No questions are left of 0"),
     ],
 )
