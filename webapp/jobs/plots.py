@@ -91,6 +91,7 @@ PANELS: Final = (
     Panel("lag", "Steps that the index is behind", (("index_lag_steps", "lag"),), "steps"),
     Panel("lag-seconds", "Age of the index’s parameters", (("index_lag_s", "age"),), "s"),
     Panel("speed", "Sequences a second", (("sequences_per_s", "speed"),)),
+    Panel("gradient", "Gradient’s norm, before it is limited", (("gradient_norm", "norm"),)),
     Panel(
         "losses",
         "Parts of the loss",
