@@ -65,6 +65,12 @@ def test_no_answer_is_null(client: Client, engine: FakeEngine) -> None:
     assert AskedAnswer.objects.get().answer_text is None
 
 
+def test_that_no_passage_says_yes_or_no_is_told(client: Client, engine: FakeEngine) -> None:
+    for question, told in (("Is a tomato a fruit?", True), ("Is a tomato a fruit or a vegetable?", False)):
+        answer = post(client, "/api/v1/ask", {"question": question}).json()
+        assert ("asks for yes or no" in client.get(f"/answers/{answer['id']}/").content.decode()) is told
+
+
 def test_a_language_that_the_models_do_not_know_is_told_of(client: Client, engine: FakeEngine) -> None:
     answer = post(client, "/api/v1/ask", {"question": "Quelle est la capitale du Canada ?"}).json()
     assert answer["question_language"] == "fr"

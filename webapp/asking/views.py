@@ -18,6 +18,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from realm_core.errors import RealmError
 from realm_core.text.language import LANGUAGES, MODELS_LANGUAGE, foreign_language
+from realm_core.text.yes_or_no import asks_yes_or_no
 from webapp.access import limits
 from webapp.access.collections import access_of
 from webapp.access.roles import Action
@@ -188,6 +189,7 @@ def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str])
         "reading": reading,
         "where": offered(request.user, asked.collections, asked.filters),
         "language": _foreign(asked),
+        "yes_or_no": asks_yes_or_no(asked.question),
         "share": _part(asked.deployment.index.corpus),
         "asked_again": readable_answers(request).filter(again_of=asked).order_by("-created_at").first(),
         "said": said,
