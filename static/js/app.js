@@ -33,7 +33,14 @@ document.addEventListener("htmx:sendError", () => {
   trouble("The server cannot be reached. Check the connection and try again.");
 });
 
-document.addEventListener("htmx:beforeRequest", () => trouble(""));
+document.addEventListener("htmx:beforeRequest", (event) => {
+  trouble("");
+  // The hint under the box is seen; a screen reader is told the same.
+  const waiting = document.getElementById("asking");
+  if (waiting && event.detail.target.id === "main") {
+    document.getElementById("announcer").textContent = waiting.textContent;
+  }
+});
 
 function trouble(text) {
   const place = document.getElementById("trouble");

@@ -38,6 +38,10 @@ def test_ask_and_read_the_answer_without_leaving_the_page(
 ) -> None:
     page.goto(live_server.url)
     page.evaluate("window.sameDocument = true")
+    page.evaluate(
+        "window.said = []; const announcer = document.getElementById('announcer');"
+        "new MutationObserver(() => said.push(announcer.textContent.trim())).observe(announcer, {childList: true})"
+    )
     page.get_by_label("Your question").fill(QUESTION)
     page.keyboard.press("Enter")
     expect(page.locator(".answer__text")).to_have_text("Stanley Kubrick")
@@ -47,6 +51,7 @@ def test_ask_and_read_the_answer_without_leaving_the_page(
     assert page.title() == f"{QUESTION} · REALM"
     expect(page.locator("#page-title")).to_be_focused()
     expect(page.locator("#announcer")).to_have_text("Stanley Kubrick, likely, confidence 70 %.")
+    assert page.evaluate("said[0]") == "Finding blocks and reading them …"
     expect(page.locator(".block")).to_have_count(5)
     _expect_without(page)
 
@@ -186,6 +191,19 @@ def test_feedback_keeps_the_focus(live_server: LiveServer, engine: FakeEngine, p
     page.get_by_role("button", name="Take back").press("Enter")  # which is gone afterwards
     expect(page.locator("#announcer")).to_have_text("Taken back.")
     expect(page.get_by_role("button", name="Right", exact=True)).to_be_focused()
+
+
+def test_a_printed_answer_says_what_was_asked_and_where_it_is_found(
+    live_server: LiveServer, engine: FakeEngine, page: Page
+) -> None:
+    address = f"{live_server.url}/answers/{stored.store().pk}/"
+    page.goto(address)
+    page.emulate_media(media="print")
+    expect(page.get_by_role("heading", level=1, name=QUESTION)).to_have_css("position", "static")
+    expect(page.get_by_text(address)).to_be_visible()
+    expect(page.locator(".block .print-only").first).to_be_visible()
+    for pressed in (".ask", ".feedback", ".switch"):
+        expect(page.locator(pressed).first).to_be_hidden()
 
 
 def test_a_slip_is_explained_where_it_was_made(live_server: LiveServer, engine: FakeEngine, page: Page) -> None:

@@ -194,6 +194,7 @@ def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str])
         "asked_again": readable_answers(request).filter(again_of=asked).order_by("-created_at").first(),
         "said": said,
         "right": _RIGHT_WORDS[said.right if said else None],
+        "repeated": "repeat" in timings_ms,
         "stages": [(label, timings_ms[stage]) for stage, label in _TIMING_LABELS if stage in timings_ms],
         "json_url": reverse("api-answer", args=[asked.pk]) + (f"?{query}" if query else ""),
     }
