@@ -65,10 +65,18 @@ def test_no_answer_is_null(client: Client, engine: FakeEngine) -> None:
     assert AskedAnswer.objects.get().answer_text is None
 
 
-def test_that_no_passage_says_yes_or_no_is_told(client: Client, engine: FakeEngine) -> None:
-    for question, told in (("Is a tomato a fruit?", True), ("Is a tomato a fruit or a vegetable?", False)):
+def test_of_questions_that_no_passage_answers_is_told_why(client: Client, engine: FakeEngine) -> None:
+    told = {
+        "Is a tomato a fruit?": "This question asks for yes or no.",
+        "And when did he die?": "Each question is answered by itself.",
+        "Is a tomato a fruit or a vegetable?": None,
+    }
+    for question, reason in told.items():
         answer = post(client, "/api/v1/ask", {"question": question}).json()
-        assert ("asks for yes or no" in client.get(f"/answers/{answer['id']}/").content.decode()) is told
+        page = client.get(f"/answers/{answer['id']}/").content.decode()
+        assert [other in page for other in told.values() if other] == [
+            other == reason for other in told.values() if other
+        ]
 
 
 def test_a_language_that_the_models_do_not_know_is_told_of(client: Client, engine: FakeEngine) -> None:

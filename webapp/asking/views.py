@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from realm_core.errors import RealmError
+from realm_core.serving.follow_ups import is_follow_up
 from realm_core.text.language import LANGUAGES, MODELS_LANGUAGE, foreign_language
 from realm_core.text.yes_or_no import asks_yes_or_no
 from webapp.access import limits
@@ -189,6 +190,7 @@ def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str])
         "reading": reading,
         "where": offered(request.user, asked.collections, asked.filters),
         "language": _foreign(asked),
+        "follow_up": is_follow_up(asked.question),
         "yes_or_no": asks_yes_or_no(asked.question),
         "share": _part(asked.deployment.index.corpus),
         "asked_again": readable_answers(request).filter(again_of=asked).order_by("-created_at").first(),
