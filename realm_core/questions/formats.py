@@ -142,7 +142,7 @@ def _squad(text: str, path: str) -> Iterator[tuple[str, Row]]:
 
 def _dpr(text: str, path: str) -> Iterator[tuple[str, Row]]:
     if _LIST_OF_OBJECTS.match(text):
-        for number, one in enumerate(_list(_json(text, path), path), start=1):
+        for number, one in enumerate(_list(parse_json(text, path), path), start=1):
             place = f"{path}, question {number}"
             with _at(place):
                 row = {"question": one["question"], "answers": _once(one["answers"])}
