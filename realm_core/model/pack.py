@@ -32,6 +32,6 @@ def main(task: Export, activity: Activity) -> None:
     }
     about = {**(model.about or {}), "name": task.name or task.output.name}
     saved = save_model(dataclasses.replace(model, config=config), task.output, storage=storage, about=about)
-    size_bytes = sum(path.stat().st_size for path in task.output.iterdir())
-    activity.say(f"{task.output}: {size_bytes / 1e6:.1f} MB.")
-    activity.result({"path": str(task.output), "model_hash": saved.hash, "bytes": size_bytes})
+    result = {"path": str(task.output), "model_hash": saved.hash}
+    activity.say(f"{task.output}: {task.kept(result)['bytes'] / 1e6:.1f} MB.")
+    activity.result(result)

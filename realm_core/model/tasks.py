@@ -88,4 +88,4 @@ class Export(Task):
     @classmethod
     def kept(cls, result: dict[str, Any]) -> dict[str, Any]:
         """How small it became."""
-        return {"bytes": result["bytes"]}
+        return {"bytes": sum(path.stat().st_size for path in Path(result["path"]).iterdir())}

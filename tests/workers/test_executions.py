@@ -166,15 +166,17 @@ def test_a_source_that_is_not_there_is_named(work: Work) -> None:
     assert job.error.startswith("The source is not there: ") and job.error.endswith("nothing.jsonl does not exist.")
 
 
-def test_a_model_that_an_earlier_attempt_published_is_recorded(work: Work, towns: Towns) -> None:
-    """The process was killed between publishing and saying so."""
-    job = jobs.start("ict", {"model": work.model.pk, "corpus": work.corpus.pk}, by=None)
-    output = next(word for word in EXECUTIONS["ict"].command(job) if word.startswith("--output="))
+@pytest.mark.parametrize("kind", ["ict", "export"])
+def test_a_model_that_an_earlier_attempt_published_is_recorded(work: Work, towns: Towns, kind: str) -> None:
+    """The process was killed between publishing and saying so, or the job was stopped then and resumed."""
+    job = jobs.start(kind, {"model": work.model.pk} | ({"corpus": work.corpus.pk} if kind == "ict" else {}), by=None)
+    output = next(word for word in EXECUTIONS[kind].command(job) if word.startswith("--output="))
     folder = Path(output.partition("=")[2])
     folder.parent.mkdir(exist_ok=True)
     folder.symlink_to(towns.model)
     run(job)
     assert (job.state, job.result["model"]) == ("succeeded", work.model.pk)  # the very weights recorded already
+    assert ("bytes" in job.result) == (kind == "export")
     assert not job.run_dir.exists()
 
 
