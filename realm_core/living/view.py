@@ -208,6 +208,10 @@ class CorpusView:
             if self.live_articles[first_article + row]
         }
 
+    def in_base(self, ids: Collection[str]) -> dict[str, int]:
+        """The documents of the base, dead and living, that have one of these ids: id → article row."""
+        return next((layer.with_ids(ids) for layer in self.layers[:1] if layer.name == BASE), {})
+
     def titled(self, titles: Collection[str]) -> list[int]:
         """The article rows of the living documents that have one of these titles."""
         return [

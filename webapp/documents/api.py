@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from typing import Any, Final
 
 from django.http import Http404
@@ -28,6 +29,7 @@ from webapp.documents.inputs import (
     LONGEST_TITLE,
     DocumentInput,
 )
+from webapp.documents.listing import Position, PositionLost, Wanted, following
 from webapp.documents.serializers import (
     AboutSerializer,
     BulkSerializer,
@@ -41,16 +43,17 @@ from webapp.documents.serializers import (
     document_input,
     metadata_input,
 )
-from webapp.documents.viewing import DocumentMissing, Listed, current_corpus_id, described, listed, show
+from webapp.documents.viewing import DocumentMissing, Listed, current_corpus_id, described, show
 from webapp.models import DocumentStatus
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.authentication import MayOperate, MayRead
 from webapp.rest.base import OperatorView, checked, problem_responses, without_body
-from webapp.rest.lists import PAGING, offset_in, offset_links, page_example, page_response
+from webapp.rest.lists import PAGING, cursor_in, cursor_link, page_example, page_response, page_size, wrong_cursor
 from webapp.rest.parameters import idempotency_key, key_parameter, only_parameters
 from webapp.rest.throttle import EditThrottle
 
 BODY_BYTES: Final = LARGEST_FILE_BYTES + (1 << 20)  # a file and the rest of the request's body
+_POSITION: Final = re.compile(r"\d{1,18}(\.\d{1,18}){3}", re.ASCII)
 _KEY: Final = key_parameter(
     "1 to 255 visible characters. The same key and request within 24 hours make one edit (the second is "
     "answered with 200 and `Idempotency-Replayed: true`), another request gets 422, and 409 while the first is under "
@@ -116,8 +119,9 @@ class DocumentsView(_DocumentsView):
     @extend_schema(
         operation_id="documents",
         summary="List documents",
-        description="Edited documents first, the latest before others; then those that came with the corpus. "
-        "Each page shows the corpus at the time of its request.",
+        description="Edited documents first, then those that came with the corpus. Each that is there from the first "
+        "page to the last is listed once, whatever is added, changed and removed meanwhile. It is read forwards only: "
+        "`previous` is null. Where another index answers meanwhile (400), begin again.",
         parameters=[*PAGING, *_FILTERS],
         responses={200: page_response("DocumentPage", ListedDocumentSerializer), **problem_responses(400, 403)},
         examples=[page_example("Documents", examples.LISTED, "documents")],
@@ -133,11 +137,14 @@ class DocumentsView(_DocumentsView):
             raise InvalidRequest(FieldError("collection", says))
         if status and status not in DocumentStatus.values:
             raise InvalidRequest(FieldError("status", f"This must be one of {', '.join(DocumentStatus.values)}."))
-        start, count = offset_in(request)
-        hidden = access_of(request.user).hidden
-        page = listed(title=title, status=status, collection=collection, hidden=hidden, start=start, count=count)
-        links = offset_links(request, start, count, page.total)
-        return Response({**links, "results": [_listed_json(one) for one in page.documents]})
+        count = page_size(request)
+        wanted = Wanted(title, status, collection, access_of(request.user).hidden)
+        try:
+            page, after = following(wanted, _position(request), count)
+        except PositionLost:
+            raise wrong_cursor("Another index answers since this list was begun: begin again.") from None
+        link = None if after is None else cursor_link(request, ".".join(map(str, astuple(after))))
+        return Response({"next": link, "previous": None, "results": [_listed_json(one) for one in page]})
 
     @extend_schema(
         operation_id="add_document",
@@ -261,6 +268,14 @@ class DocumentView(_DocumentsView):
         except DocumentMissing:
             raise Http404 from None
         return Response(status=204)
+
+
+def _position(request: Request) -> Position | None:
+    """Where the page begins; None: at the beginning of the list."""
+    cursor = cursor_in(request)
+    if cursor and not _POSITION.fullmatch(cursor):
+        raise wrong_cursor()
+    return Position(*map(int, cursor.split("."))) if cursor else None
 
 
 def _told(edited: documents.Edited, status: int, headers: dict[str, str] | None = None) -> Response:

@@ -1,4 +1,4 @@
-"""Documents in the current state: the list, and one of them with its text."""
+"""Documents in the current state: described, and one of them with its text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from realm_core.errors import RealmError
-from webapp.models import GONE, CorpusState, Deployment, Document, DocumentStatus, IndexGeneration
+from webapp.models import CorpusState, Deployment, Document, DocumentStatus, IndexGeneration
 from webapp.serving.engine import EngineUnavailable
 from webapp.serving.living import state_of, view_of
 
@@ -37,14 +37,6 @@ class Listed:
     blocks: int
     status: str  # a `DocumentStatus`
     row: Document | None
-
-
-@dataclass(frozen=True)
-class Listing:
-    """A page of the list, and the total number of documents."""
-
-    documents: list[Listed]
-    total: int
 
 
 @dataclass(frozen=True)
@@ -121,43 +113,6 @@ def described(document_ids: Sequence[str]) -> list[Listed]:
         for one in view.described(list(places.values()))
     }
     return [found for one in document_ids if (found := rows.get(one) or untouched.get(one)) is not None]
-
-
-def listed(
-    *,
-    title: str = "",
-    status: str = "",
-    collection: str = "",
-    hidden: frozenset[str] = frozenset(),
-    start: int = 0,
-    count: int = 50,
-) -> Listing:
-    """A page of the documents, those that edits touched first, the latest of them before others.
-
-    title: a part of it, in whatever case. status: a `DocumentStatus`; empty: all that are there. collection: of this
-    one only. hidden: collections of which nothing is listed.
-    """
-    from realm_core.living.documents import Filter
-
-    index = active().index
-    every = Document.objects.filter(index=index)
-    touched = every.exclude(collection__in=hidden)
-    if collection:
-        touched = touched.filter(collection=collection)
-    rows = touched.filter(status=status) if status else touched.exclude(status__in=GONE)
-    if title:
-        rows = rows.filter(title__icontains=title)
-    number = rows.count()
-    documents = [of_row(row) for row in rows.order_by("-changed_at", "-pk")[start : start + count]]
-    if status in (DocumentStatus.CHANGED, *GONE):
-        return Listing(documents, number)
-    _, view = current_view()
-    wanted = Filter(collections=frozenset({collection}) if collection else None, hidden_collections=hidden)
-    untouched = view.found(title, list(every.values_list("document_id", flat=True)), wanted)
-    first = max(0, start - number)
-    for one in view.described(untouched[first : first + count - len(documents)]):
-        documents.append(Listed(one.id, one.title, one.url, one.blocks, DocumentStatus.CURRENT, None))
-    return Listing(documents, number + len(untouched))
 
 
 def show(document_id: str, hidden: frozenset[str] = frozenset()) -> Shown:

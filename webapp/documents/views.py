@@ -16,7 +16,7 @@ from django.utils.http import urlencode
 from realm_core.errors import CannotStore, RealmError
 from webapp.access.roles import Action
 from webapp.bodies import allow_larger_body
-from webapp.documents import bringing, folding, ledger, previewing, service, sweeping, touched, viewing
+from webapp.documents import bringing, folding, ledger, listing, previewing, service, sweeping, touched, viewing
 from webapp.documents.forms import ADDING, LICENCES, DocumentForm, FileForm
 from webapp.documents.inputs import Unreadable
 from webapp.documents.service import Edited
@@ -65,15 +65,15 @@ def document_list(request: HttpRequest) -> HttpResponse:
     number = request.GET.get("page", "1")
     wanted = min(int(number), 10**9) if number.isascii() and number.isdecimal() and int(number) else 1
     collection = request.GET.get("collection", "")
-    listed = partial(viewing.listed, title=title, status=status, collection=collection, count=_PAGE_SIZE)
-    listing = listed(start=(wanted - 1) * _PAGE_SIZE)
+    listed = partial(listing.listed, listing.Wanted(title, status, collection), count=_PAGE_SIZE)
+    found = listed(start=(wanted - 1) * _PAGE_SIZE)
     index = viewing.active().index
-    page = Paginator(range(listing.total), _PAGE_SIZE).get_page(wanted)
+    page = Paginator(range(found.total), _PAGE_SIZE).get_page(wanted)
     if page.number != wanted:
-        listing = listed(start=(page.number - 1) * _PAGE_SIZE)
+        found = listed(start=(page.number - 1) * _PAGE_SIZE)
     context = {
         "page": page,
-        "documents": listing.documents,
+        "documents": found.documents,
         "title": title,
         "show": status,
         "collection": collection,

@@ -76,7 +76,7 @@ class _Pages(CursorPagination):
 
     def get_page_size(self, request: Request) -> int:
         """Records per page."""
-        return whole_number(request, "page_size", _DEFAULT_PAGE, low=1, high=_LARGEST_PAGE)
+        return page_size(request)
 
     def decode_cursor(self, request: Request) -> Cursor | None:
         """The start of the page; an unknown cursor is a wrong parameter."""
@@ -93,35 +93,48 @@ class _Pages(CursorPagination):
                 raise ValueError
             return cursor._replace(position=str(position))  # type: ignore[arg-type]  # the stubs only know ids
         except (NotFound, ValidationError, ValueError, OverflowError):
-            raise InvalidRequest(FieldError("cursor", "This is no cursor of this list.")) from None
+            raise wrong_cursor() from None
+
+
+def page_size(request: Request) -> int:
+    """How many records the page of a list has."""
+    return whole_number(request, "page_size", _DEFAULT_PAGE, low=1, high=_LARGEST_PAGE)
+
+
+def cursor_in(request: Request) -> str:
+    """What `cursor_link` was given for this page of a list that is not paged by a column; empty: the first."""
+    try:
+        return base64.b64decode(request.query_params.get("cursor", ""), validate=True).decode()
+    except ValueError:
+        raise wrong_cursor() from None
+
+
+def cursor_link(request: Request, cursor: str) -> str:
+    """The address of a page of such a list."""
+    return replace_query_param(request.build_absolute_uri(), "cursor", base64.b64encode(cursor.encode()).decode())
+
+
+def wrong_cursor(says: str = "This is no cursor of this list.") -> InvalidRequest:
+    """The refusal of a cursor."""
+    return InvalidRequest(FieldError("cursor", says))
 
 
 def offset_in(request: Request) -> tuple[int, int]:
-    """(start, size) of the page of a list that is not paged by a column (`offset_links`)."""
-    size = whole_number(request, "page_size", _DEFAULT_PAGE, low=1, high=_LARGEST_PAGE)
-    cursor = request.query_params.get("cursor", "")
-    try:
-        text = base64.b64decode(cursor, validate=True).decode()
-    except ValueError:
-        text = "?"
+    """(start, size) of the page of a list that is paged by number (`offset_links`)."""
+    size, text = page_size(request), cursor_in(request)
     number = text.removeprefix("o=")
     if not text:
         return 0, size
     if text == number or not (number.isascii() and number.isdecimal() and len(number) < 12):
-        raise InvalidRequest(FieldError("cursor", "This is no cursor of this list."))
+        raise wrong_cursor()
     return int(number), size
 
 
 def offset_links(request: Request, start: int, count: int, total: int) -> dict[str, str | None]:
     """`next` and `previous` of a page of such a list."""
-
-    def page(first: int) -> str:
-        cursor = base64.b64encode(f"o={first}".encode()).decode()
-        return replace_query_param(request.build_absolute_uri(), "cursor", cursor)
-
     return {
-        "next": page(start + count) if start + count < total else None,
-        "previous": page(max(0, start - count)) if start else None,
+        "next": cursor_link(request, f"o={start + count}") if start + count < total else None,
+        "previous": cursor_link(request, f"o={max(0, start - count)}") if start else None,
     }
 
 

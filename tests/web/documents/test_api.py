@@ -18,7 +18,7 @@ from tests.web.conftest import Person
 from tests.web.operating import TokenClient, post, problem
 from webapp.documents import service
 from webapp.documents.inputs import DocumentInput, Taken, Text
-from webapp.models import CorpusState, Deployment, Document
+from webapp.models import CorpusState, Deployment, Document, IndexGeneration
 
 TURKU = {"id": "turku", "title": "Turku", "text": "Turku is a city in Finland.", "tags": ["cities"]}
 
@@ -167,8 +167,48 @@ def test_a_list_is_read_page_by_page(deployed: Deployment, program: TokenClient)
         page = Client().get(page["next"]).json()
         ids += [one["id"] for one in page["results"]]
     assert len(ids) == len(set(ids)) == 13
-    for wrong in ("cursor=bz0x!", "cursor=YQ==", "status=lost", "order=title"):
+    for wrong in ("cursor=bz0x!", "cursor=YQ==", "cursor=MS4yLjM=", "status=lost", "order=title"):
         problem(Client().get(f"/api/v1/documents?{wrong}"), 400)
+
+
+def test_a_list_holds_while_its_documents_are_edited(deployed: Deployment, program: TokenClient) -> None:
+    """Of each page the first is removed and the second changed; one is added; two of the base are edited before they
+    are listed, and one after."""
+    many = [TURKU | {"id": f"{n}", "title": f"{n}", "text": f"Town {n}."} for n in range(7)]
+    assert post(program, "documents/bulk", {"documents": many}).status_code == 201
+    base = [one["id"] for one in Client().get("/api/v1/documents?page_size=500").json()["results"]][7:]
+    ids: list[str] = []
+    address = "/api/v1/documents?page_size=3"
+    while address:
+        page = Client().get(address).json()
+        ids += (new := [one["id"] for one in page["results"]])
+        assert len(new) == 3 or not page["next"]
+        if len(ids) == 3:
+            assert post(program, "documents", TURKU).status_code == 201
+            assert program.delete(f"/api/v1/documents/{quote(base[-2])}").status_code == 204
+            _tag(program, base[-1])
+        assert program.delete(f"/api/v1/documents/{quote(new[0])}").status_code == 204
+        if len(new) > 1:
+            _tag(program, new[1])
+        address = page["next"]
+    assert ids == [*"6543210", *base[:-2], base[-1]]  # without the one that is no more, and the one that came later
+    left = Client().get("/api/v1/documents?page_size=500").json()["results"]
+    assert {one["id"] for one in left} == {*ids, "turku"} - set(ids[::3])
+
+
+def test_a_list_over_another_base_begins_again(deployed: Deployment, program: TokenClient) -> None:
+    following = Client().get("/api/v1/documents?page_size=3").json()["next"]
+    IndexGeneration.objects.create(
+        generation="other", model=deployed.model, corpus=deployed.index.corpus, rows=1, dim=1
+    )
+    Deployment.objects.update(index=IndexGeneration.objects.get(generation="other"))
+    refused = problem(Client().get(following), 400)
+    assert refused["errors"][0]["field"] == "cursor" and "begin again" in refused["errors"][0]["detail"]
+
+
+def _tag(program: TokenClient, document_id: str) -> None:
+    address = f"/api/v1/documents/{quote(document_id)}"
+    assert program.patch(address, {"tags": ["seen"]}, content_type="application/json").status_code == 200
 
 
 def test_a_file_of_more_than_a_mebibyte_is_uploaded(deployed: Deployment, program: TokenClient) -> None:

@@ -26,7 +26,8 @@ from webapp.deployments import service as deploying
 from webapp.documents import bringing, folding, purging
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
-from webapp.documents.viewing import listed, show
+from webapp.documents.listing import Wanted, listed
+from webapp.documents.viewing import show
 from webapp.models import (
     AskedAnswer,
     AuditEntry,
@@ -107,7 +108,7 @@ def test_documents_keep_their_records(edited: Deployment, staff: Person) -> None
     assert (shown.licence, shown.tags, shown.listed.row.added_by) == ("CC0", ("city",), staff.user)  # type: ignore[union-attr]
     assert show("Mars").collection == "space" and show("Berlin").collection == "tiny"
     assert show("Nile").listed.status == "removed" and "Nile" not in titles()
-    assert listed(title="Berlin").total == 1 and bringing.waiting() is None
+    assert listed(Wanted(title="Berlin")).total == 1 and bringing.waiting() is None
 
     documents.change("turku", replace(TURKU, source=Text("Turku lies at the Aura.")), by=None)
     assert [change.kind for change in Document.objects.get(document_id="turku").changes.all()] == ["changed", "added"]

@@ -21,7 +21,8 @@ from webapp.deployments import service as deploying
 from webapp.documents import bringing, purge_masks, purging
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
-from webapp.documents.viewing import listed, show
+from webapp.documents.listing import listed
+from webapp.documents.viewing import show
 from webapp.models import AskedAnswer, CorpusState, Deployment, Document, GoneBlock, IndexGeneration, Purge
 from webapp.serving import living
 from webapp.serving.engine import load_engine

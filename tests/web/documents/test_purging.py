@@ -21,8 +21,9 @@ from webapp.asking import service as asking
 from webapp.documents import purging
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
+from webapp.documents.listing import listed
 from webapp.documents.states import state_row
-from webapp.documents.viewing import DocumentMissing, listed, show
+from webapp.documents.viewing import DocumentMissing, show
 from webapp.models import (
     AskedAnswer,
     AuditEntry,

@@ -13,7 +13,8 @@ from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, File, Text, Unreadable
-from webapp.documents.viewing import DocumentMissing, listed, show
+from webapp.documents.listing import Wanted, listed
+from webapp.documents.viewing import DocumentMissing, show
 from webapp.models import AuditEntry, CorpusChange, CorpusState, Deployment, Document
 from webapp.refusals import InvalidRequest
 from webapp.serving.engine import holder
@@ -88,9 +89,9 @@ def test_the_list_and_one_document(deployed: Deployment) -> None:
     assert page.total == 13 and {one.document_id for one in page.documents[:2]} == {"turku", "oulu"}
     ids = [one.document_id for start in range(0, 13, 3) for one in listed(start=start, count=3).documents]
     assert len(ids) == len(set(ids)) == 13 and "Nile" not in ids
-    assert [one.document_id for one in listed(title="URK").documents] == ["turku"]
-    assert [one.title for one in listed(title="stanley").documents] == ["Stanley Kubrick"]
-    assert [one.document_id for one in listed(status="removed").documents] == ["Nile"]
+    assert [one.document_id for one in listed(Wanted(title="URK")).documents] == ["turku"]
+    assert [one.title for one in listed(Wanted(title="stanley")).documents] == ["Stanley Kubrick"]
+    assert [one.document_id for one in listed(Wanted(status="removed")).documents] == ["Nile"]
 
     shown = show("turku")
     assert (shown.licence, shown.attribution) == ("CC0", "") and shown.listed.blocks == 1

@@ -16,8 +16,9 @@ from realm_core.errors import RealmError
 from webapp.documents import bringing, folding, previewing, purging, touched
 from webapp.documents import service as documents
 from webapp.documents.inputs import Address, DocumentInput, File
+from webapp.documents.listing import Wanted, listed
 from webapp.documents.touched import Outcome
-from webapp.documents.viewing import listed, show
+from webapp.documents.viewing import show
 from webapp.models import CorpusChange, DocumentStatus, Purge
 from webapp.refusals import InvalidRequest, StateConflict
 from webapp.serving.engine import EngineUnavailable
@@ -132,9 +133,7 @@ class Command(BaseCommand):
 
     def _list(self, options: dict[str, Any]) -> None:
         page = listed(
-            title=options["title"],
-            status=options["status"],
-            collection=options["collection"],
+            Wanted(options["title"], options["status"], options["collection"]),
             start=max(0, options["start"]),
             count=max(0, options["count"]),
         )

@@ -1,0 +1,130 @@
+"""Lists of documents: a page by its number, for people, and page after page, for programs, while others edit."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from django.db.models import QuerySet
+
+from webapp.documents.viewing import Listed, active, current_view, of_row
+from webapp.models import GONE, Document, DocumentStatus, IndexGeneration
+
+if TYPE_CHECKING:
+    from realm_core.living.view import CorpusView
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which documents are listed.
+
+    title: a part of it, in whatever case. status: a `DocumentStatus`; empty: all that are there. collection: of this
+    one only. hidden: collections of which nothing is listed.
+    """
+
+    title: str = ""
+    status: str = ""
+    collection: str = ""
+    hidden: frozenset[str] = frozenset()
+
+    def edited(self, index: IndexGeneration) -> QuerySet[Document]:
+        """The rows of those that edits touched."""
+        rows = Document.objects.filter(index=index).exclude(collection__in=self.hidden)
+        rows = rows.filter(status=self.status) if self.status else rows.exclude(status__in=GONE)
+        if self.collection:
+            rows = rows.filter(collection=self.collection)
+        return rows.filter(title__icontains=self.title) if self.title else rows
+
+    def unedited(self, index: IndexGeneration, view: CorpusView) -> list[int]:
+        """The article rows of those that no edit touched."""
+        from realm_core.living.documents import Filter
+
+        if self.status in (DocumentStatus.CHANGED, *GONE):
+            return []
+        edited = list(Document.objects.filter(index=index).values_list("document_id", flat=True))
+        collections = frozenset({self.collection}) if self.collection else None
+        return view.found(self.title, edited, Filter(collections=collections, hidden_collections=self.hidden))
+
+
+EVERY: Final = Wanted()
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A page of the list, and the total number of documents."""
+
+    documents: list[Listed]
+    total: int
+
+
+def listed(wanted: Wanted = EVERY, *, start: int = 0, count: int = 50) -> Listing:
+    """A page of the documents, those that edits touched first, the latest of them before others."""
+    index = active().index
+    rows = wanted.edited(index)
+    number = rows.count()
+    documents = [of_row(row) for row in rows.order_by("-changed_at", "-pk")[start : start + count]]
+    if wanted.status in (DocumentStatus.CHANGED, *GONE):
+        return Listing(documents, number)  # without opening the corpus
+    _, view = current_view()
+    unedited = wanted.unedited(index, view)
+    first = max(0, start - number)
+    documents += _described(view, unedited[first : first + count - len(documents)], {})
+    return Listing(documents, number + len(unedited))
+
+
+class PositionLost(Exception):
+    """Another index answers since the list was begun."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a list goes on. It holds while documents are added, changed and removed.
+
+    index:   whose documents are listed.
+    newest:  the last `Document` when the list was begun; what was first edited later is listed where it was before.
+    row:     documents whose row is before this one come first, the newest first;
+    article: then those of the base from this article row on.
+    """
+
+    index: int
+    newest: int
+    row: int
+    article: int = 0
+
+
+def following(wanted: Wanted, position: Position | None, count: int) -> tuple[list[Listed], Position | None]:
+    """A page of the documents, and where the following one begins; None: this is the last.
+
+    Each that is there from the first page to the last is listed once, whatever is edited meanwhile, because neither the
+    row of a document nor its place in the base ever changes. PositionLost where the base itself is another one.
+    """
+    index = active().index
+    if position is None:
+        newest = Document.objects.filter(index=index).order_by("-pk").values_list("pk", flat=True).first() or 0
+        position = Position(index.pk, newest, newest + 1)
+    elif position.index != index.pk:
+        raise PositionLost
+    rows = list(wanted.edited(index).filter(pk__lt=position.row).order_by("-pk")[: count + 1])
+    documents = [of_row(row) for row in rows[:count]]
+    if len(rows) > count:
+        return documents, replace(position, row=rows[count - 1].pk)
+    _, view = current_view()
+    unedited = wanted.unedited(index, view)
+    # Read last, so that what is edited at this moment is found here if it is not among the unedited any more.
+    later = {row.document_id: row for row in wanted.edited(index).filter(pk__gt=position.newest)}
+    edited = {article: later[document_id] for document_id, article in view.in_base(later).items()}
+    articles = sorted({*unedited, *edited})
+    first = bisect_left(articles, position.article)
+    end = first + count - len(documents)
+    documents += _described(view, articles[first:end], edited)
+    return documents, replace(position, row=0, article=articles[end]) if end < len(articles) else None
+
+
+def _described(view: CorpusView, articles: list[int], edited: dict[int, Document]) -> list[Listed]:
+    """The documents at some article rows. edited: the rows of those that were edited."""
+    unedited = {
+        one.row: Listed(one.id, one.title, one.url, one.blocks, DocumentStatus.CURRENT, None)
+        for one in view.described([article for article in articles if article not in edited])
+    }
+    return [unedited[article] if article in unedited else of_row(edited[article]) for article in articles]
