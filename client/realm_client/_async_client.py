@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
-from uuid import uuid4
 
 import httpx
 
@@ -19,6 +18,7 @@ from realm_client._calls import (
     Batch,
     Call,
     CollectionChanges,
+    File,
     Filters,
     Json,
     Lines,
@@ -27,11 +27,12 @@ from realm_client._calls import (
     checked,
     following_page,
     list_call,
+    once,
     parsed,
     question_body,
     segment,
 )
-from realm_client._errors import ApiError, Unreachable
+from realm_client._errors import ApiError
 from realm_client._filling import Filling
 from realm_client._reading import record
 from realm_client._records import Question
@@ -92,9 +93,8 @@ class AsyncClient:
         collections: names of those to look in; none: all that one may read. filters: which of their documents.
         as_typed: do not correct its spelling.
         """
-        headers = {"Idempotency-Key": idempotency_key or str(uuid4())}  # a question that is sent again is asked once
         body = question_body(Question(question, k, tuple(exclude), tuple(collections), filters, as_typed))
-        return await self._do(Call("POST", "/ask", records.Answer, body=body, headers=headers))
+        return await self._do(Call("POST", "/ask", records.Answer, body=body, headers=once(idempotency_key)))
 
     async def ask_many(
         self, questions: Iterable[str | Question], *, k: int | None = None
@@ -124,7 +124,7 @@ class AsyncClient:
                 if (result := batch.too_large(error)) is not None:
                     yield result
                 else:
-                    await self._pause(patience, error, call)
+                    await asyncio.sleep(patience.pause_s(error, call, self._http.base_url))
 
     async def retrieve(
         self,
@@ -219,31 +219,32 @@ class AsyncClient:
         return await self._do(Call("GET", f"/originals/{segment(document_id)}", bytes, headers={"Accept": PDF}))
 
     async def add_document(
-        self,
-        document: records.NewDocument,
-        *,
-        file: tuple[str, bytes] | None = None,
-        idempotency_key: str | None = None,
+        self, document: records.NewDocument, *, file: File | None = None, idempotency_key: str | None = None
     ) -> records.Edit:
-        """Add a document. file: name and content of one to be read, in place of a text or an address."""
-        headers = {"Idempotency-Key": idempotency_key or str(uuid4())}
-        body = document.body()
-        return await self._do(Call("POST", "/documents", records.Edit, body=body, headers=headers, file=file))
+        """Add a document. file: one to be read, in place of a text or an address."""
+        body, headers = document.body(), once(idempotency_key)
+        return await self._do(Call("POST", "/documents", records.Edit, body=body, headers=headers, files=(file,)))
 
     async def add_documents(
         self, documents: Sequence[records.NewDocument], *, idempotency_key: str | None = None
     ) -> records.Edit:
         """Add documents by one edit, all or none."""
-        headers = {"Idempotency-Key": idempotency_key or str(uuid4())}
         body = {"documents": [document.body() for document in documents]}
-        return await self._do(Call("POST", "/documents/bulk", records.Edit, body=body, headers=headers))
+        return await self._do(Call("POST", "/documents/bulk", records.Edit, body=body, headers=once(idempotency_key)))
+
+    async def add_files(
+        self, files: Sequence[File], about: records.NewDocument | None = None, *, idempotency_key: str | None = None
+    ) -> records.Edit:
+        """Add up to 100 files by one edit, all or none. about: what is said of all, without text, id, title and url."""
+        body, headers = about.body() if about else {}, once(idempotency_key)
+        return await self._do(Call("POST", "/documents/bulk", records.Edit, body=body, headers=headers, files=files))
 
     async def change_document(
-        self, document_id: str, document: records.NewDocument, *, file: tuple[str, bytes] | None = None
+        self, document_id: str, document: records.NewDocument, *, file: File | None = None
     ) -> records.Edit:
         """Let a document be what is given, as a whole. file: as for `add_document`."""
         path = f"/documents/{segment(document_id)}"
-        return await self._do(Call("PUT", path, records.Edit, body=document.body(), file=file))
+        return await self._do(Call("PUT", path, records.Edit, body=document.body(), files=(file,)))
 
     async def describe_document(self, document_id: str, about: records.NewDocument) -> records.Edit:
         """Change what is said of a document and leave its text as it is. about: without text, address and id."""
@@ -427,7 +428,7 @@ class AsyncClient:
             try:
                 return parsed(call, checked(await self._http.request(**call.arguments())))
             except (ApiError, httpx.TransportError) as error:
-                await self._pause(patience, error, call)
+                await asyncio.sleep(patience.pause_s(error, call, self._http.base_url))
 
     async def _list(self, path: str, kind: type[T], filters: Mapping[str, Filters | None]) -> AsyncIterator[T]:
         call: Call[Json] | None = list_call(path, filters)
@@ -439,12 +440,3 @@ class AsyncClient:
 
     def _patience(self) -> Patience:
         return Patience(self._patience_s, self._retries)
-
-    async def _pause(self, patience: Patience, error: ApiError | httpx.TransportError, call: Call[Any]) -> None:
-        """Wait before the next attempt, or raise."""
-        wait_s = patience.after(error, call)
-        if wait_s is None:
-            if isinstance(error, ApiError):
-                raise error
-            raise Unreachable(f"{self._http.base_url}: {error or type(error).__name__}") from error
-        await asyncio.sleep(wait_s)

@@ -9,17 +9,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Generic, TypedDict, TypeVar
 from urllib.parse import parse_qsl, quote, urlsplit
+from uuid import uuid4
 
 import httpx
 
 from realm_client import _records as records
-from realm_client._errors import ApiError, error_from
+from realm_client._errors import ApiError, Unreachable, error_from
 from realm_client._reading import record
 from realm_client._records import Question
 
 T = TypeVar("T")
 Json = dict[str, Any]
 Filters = str | int | bool | datetime
+File = tuple[str, bytes]  # its name and content
 
 JSON_LINES: Final = "application/jsonl"
 PDF: Final = "application/pdf"
@@ -39,7 +41,7 @@ _LONGEST_PAUSE_S: Final = 10.0
 class Call(Generic[T]):
     """One request. kind: of the response, None for no content. repeatable: sending it twice has the effect of once.
 
-    file: name and content; with one, the body is sent as the fields of a form.
+    files: with one, the body is sent as the fields of a form.
     """
 
     method: str
@@ -49,13 +51,13 @@ class Call(Generic[T]):
     body: Json | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = True
-    file: tuple[str, bytes] | None = None
+    files: Sequence[File | None] = ()
 
     def arguments(self) -> dict[str, Any]:
         """For httpx."""
         body: Json = {} if self.body is None else {"json": self.body}
-        if self.file is not None:
-            body = {"data": self.body or {}, "files": {"file": self.file}}
+        if files := [("file", one) for one in self.files if one is not None]:
+            body = {"data": self.body or {}, "files": files}
         return {
             "method": self.method,
             "url": PREFIX + self.path,
@@ -106,6 +108,15 @@ class Patience:
         self.spend(pause_s, counts=counts)
         return pause_s
 
+    def pause_s(self, error: ApiError | httpx.TransportError, call: Call[Any], address: httpx.URL) -> float:
+        """Seconds until the next attempt; raises the error where there is none."""
+        wait_s = self.after(error, call)
+        if wait_s is not None:
+            return wait_s
+        if isinstance(error, ApiError):
+            raise error
+        raise Unreachable(f"{address}: {error or type(error).__name__}") from error
+
     def allows(self, pause_s: float, *, counts: bool = True) -> bool:
         """Whether there is time for this pause, and a retry left. counts: as a retry."""
         return pause_s <= self.wait_s and not (counts and self.retries is not None and self.retries < 1)
@@ -151,6 +162,11 @@ def question_body(question: Question) -> Json:
 
 def blocks_body(k: int | None, exclude: Sequence[str]) -> Json:
     return ({} if k is None else {"k": k}) | ({"exclude": list(exclude)} if exclude else {})
+
+
+def once(idempotency_key: str | None) -> dict[str, str]:
+    """The header by which a request that is sent again has the effect of one."""
+    return {"Idempotency-Key": idempotency_key or str(uuid4())}
 
 
 def segment(text: str) -> str:

@@ -195,6 +195,9 @@ def test_documents(admin: Client, asker: Client) -> None:
     assert (shown.format, shown.text, shown.licence) == ("markdown", "Oulu is by the sea.", "")
     assert (shown.tags, shown.date) == (("cities", "north"), date(2026, 1, 31))
     assert {one.id for one in admin.documents(page_size=1, title="u")} >= {"trips/turku", file.id}
+    towns = [("kemi.md", b"# Kemi\n\nKemi is a town."), ("tornio.txt", b"Tornio is a town.")]
+    both = admin.add_files(towns, NewDocument(licence="CC0", tags=("towns",))).documents
+    assert [one.title for one in both] == ["Kemi", "tornio"] and admin.document(both[1].id).tags == ("towns",)
 
     answer = admin.ask("Where is Turku?", k=20)
     assert "Turku" in {block.title for block in answer.evidence}
@@ -214,7 +217,7 @@ def test_documents(admin: Client, asker: Client) -> None:
 
     admin.remove_document("trips/turku")
     assert admin.document("trips/turku").status == "removed"
-    receipt = admin.purge_documents(["trips/turku", file.id])
+    receipt = admin.purge_documents(["trips/turku", *(one.id for one in (file, *both))])
     assert receipt.answers >= 1 and receipt.remaining == () and admin.purge(receipt.id) == receipt
     assert "Turku" not in {block.title for block in admin.answer(answer.id).evidence}
     kinds = [one.kind for one in admin.document_changes(document_id="trips/turku", page_size=2)]

@@ -37,10 +37,12 @@ from webapp.documents.serializers import (
     ChangedUploadSerializer,
     DocumentSerializer,
     EditSerializer,
+    FilesSerializer,
     ListedDocumentSerializer,
     NewDocumentSerializer,
     UploadSerializer,
     document_input,
+    files_input,
     metadata_input,
 )
 from webapp.documents.viewing import DocumentMissing, Listed, current_corpus_id, described, show
@@ -174,17 +176,26 @@ class BulkView(_DocumentsView):
     @extend_schema(
         operation_id="add_documents",
         summary="Add many documents",
-        description=f"In one edit, all or none. {_REFUSED}",
+        description="In one edit, all or none: texts and addresses, each with what is said of it; or files as "
+        f"multipart/form-data, with what is said of all. {_REFUSED}",
         parameters=[_KEY],
-        request=BulkSerializer,
+        request={"application/json": BulkSerializer, "multipart/form-data": FilesSerializer},
         responses={**_DONE, **problem_responses(400, 403, 409, 413, 415, 422, 429, 507)},
         examples=[
-            OpenApiExample("Documents", value={"documents": [examples.NEW, examples.ADDRESS]}, request_only=True),
+            OpenApiExample(
+                "Documents",
+                value={"documents": [examples.NEW, examples.ADDRESS]},
+                request_only=True,
+                media_type="application/json",
+            ),
             OpenApiExample("Edit", value=examples.EDIT, response_only=True, status_codes=["201"]),
         ],
     )
     def post(self, request: Request) -> Response:
-        many = [document_input(one) for one in checked(request, BulkSerializer)["documents"]]
+        if request.content_type.lower().startswith(MultiPartParser.media_type):
+            many = files_input(checked(request, FilesSerializer))
+        else:
+            many = [document_input(one) for one in checked(request, BulkSerializer)["documents"]]
         sent = {"add": [_sent("add", one) for one in many]}
         return self.edited(request, sent, lambda kept: documents.add(many, by=self.operator, kept=kept), 201)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from django.core.files.uploadedfile import UploadedFile
 from rest_framework import serializers
 
 from realm_core.corpus.records import LONGEST_ATTRIBUTION, LONGEST_COLLECTION, LONGEST_ID, LONGEST_LICENCE
@@ -19,6 +20,7 @@ from webapp.documents.inputs import (
     Text,
 )
 from webapp.models import DocumentStatus
+from webapp.pages.uploads import MOST_FILES
 from webapp.rest.serializers import StrictCharField, StrictSerializer
 
 _FILES_MB: Final = LARGEST_FILE_BYTES >> 20
@@ -117,6 +119,20 @@ class BulkSerializer(StrictSerializer):
     documents = NewDocumentSerializer(many=True, help_text=f"1 to {MOST_DOCUMENTS:,}.")
 
 
+class FilesSerializer(AboutSerializer):
+    """Files to add in one edit, all or none, and what is said of every document in them."""
+
+    title = None  # type: ignore[assignment]  # as REST framework has it: the field is not inherited
+    url = None  # type: ignore[assignment]
+    file = serializers.ListField(
+        child=serializers.FileField(),
+        min_length=1,
+        max_length=MOST_FILES,
+        help_text=f"1 to {MOST_FILES}, each as a part of this name: one document each, or as many as it holds. At most "
+        f"{_FILES_MB} MB together.",
+    )
+
+
 class ListedDocumentSerializer(serializers.Serializer[Any]):
     """A document of the deployed corpus."""
 
@@ -171,7 +187,7 @@ def document_input(told: dict[str, Any]) -> DocumentInput:
     file = told.get("file")
     source: Text | File | Address
     if file is not None:
-        source = File(file.read(), file.name or "", file.content_type)
+        source = _file(file)
     elif told["address"]:
         source = Address(told["address"])
     else:
@@ -179,9 +195,18 @@ def document_input(told: dict[str, Any]) -> DocumentInput:
     return _with_source(source, told)
 
 
+def files_input(told: dict[str, Any]) -> list[DocumentInput]:
+    """The same for several files."""
+    return [_with_source(_file(one), {**told, "title": "", "url": None}) for one in told["file"]]
+
+
 def metadata_input(told: dict[str, Any]) -> DocumentInput:
     """The same for a request that changes only metadata."""
     return _with_source(Own(), told)
+
+
+def _file(uploaded: UploadedFile[Any]) -> File:
+    return File(uploaded.read(), uploaded.name or "", uploaded.content_type)
 
 
 def _with_source(source: Source, told: dict[str, Any]) -> DocumentInput:

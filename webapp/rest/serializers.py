@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.http import QueryDict
 from rest_framework import serializers
 
 
@@ -65,13 +66,20 @@ class RecordSerializer(serializers.ModelSerializer[Any]):
 
 
 class StrictSerializer(serializers.Serializer[Any]):
-    """A request whose every field is known."""
+    """A request whose every field is known, and sent once."""
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, dict):
             unknown = {name: ["There is no such field."] for name in data if name not in self.fields}
-            if unknown:
-                raise serializers.ValidationError(unknown)
+            # Of a form; of JSON the last one counts, as everywhere.
+            sent = data.lists() if isinstance(data, QueryDict) else ()
+            repeated = {
+                name: [f"There are {len(values)} of these; only one may be sent."]
+                for name, values in sent
+                if len(values) > 1 and not isinstance(self.fields.get(name), serializers.ListField)
+            }
+            if unknown or repeated:
+                raise serializers.ValidationError({**repeated, **unknown})
         return super().to_internal_value(data)
 
 

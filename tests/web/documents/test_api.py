@@ -244,6 +244,42 @@ def test_many_are_added_by_one_edit(deployed: Deployment, program: TokenClient) 
     assert Document.objects.count() == 2
 
 
+def test_many_files_are_added_by_one_edit(deployed: Deployment, program: TokenClient) -> None:
+    def files() -> list[SimpleUploadedFile]:
+        return [
+            SimpleUploadedFile("oulu.md", b"# Oulu\n\nOulu is by the sea.\n", "text/markdown"),
+            SimpleUploadedFile("towns.jsonl", b'{"id": "kemi", "title": "Kemi", "text": "A town."}', "text/plain"),
+        ]
+
+    about = {"licence": "CC0", "tags": ["cities", "north"], "collection": "towns"}
+    made = program.post("/api/v1/documents/bulk", {**about, "file": files()}, headers={"Idempotency-Key": "files"})
+    assert made.status_code == 201, made.content
+    assert [one["title"] for one in made.json()["documents"]] == ["Oulu", "Kemi"]
+    for document in Document.objects.all():
+        assert (document.licence, document.tags, document.collection) == ("CC0", ["cities", "north"], "towns")
+    again = program.post("/api/v1/documents/bulk", {**about, "file": files()}, headers={"Idempotency-Key": "files"})
+    assert (again.status_code, again.json()["documents"]) == (200, made.json()["documents"])
+    assert CorpusState.objects.filter(has_edits=True).count() == 1
+
+    damaged = SimpleUploadedFile("report.pdf", b"%PDF-1.7 cut", "application/pdf")
+    other = SimpleUploadedFile("vaasa.txt", b"Vaasa is by the sea.", "text/plain")
+    told = problem(program.post("/api/v1/documents/bulk", {"file": [other, damaged]}), 422)
+    assert told["detail"].startswith("report.pdf") and Document.objects.count() == 2
+    for fields in ({}, {"file": files(), "title": "Both"}):
+        problem(program.post("/api/v1/documents/bulk", fields), 400)
+
+
+def test_of_two_files_for_one_document_none_is_dropped(deployed: Deployment, program: TokenClient) -> None:
+    files = [SimpleUploadedFile(f"{name}.txt", name.encode(), "text/plain") for name in ("one", "two")]
+    for method, address in (("POST", "documents"), ("PUT", "documents/Nile")):
+        body = encode_multipart(BOUNDARY, {"file": files})
+        refused = problem(program.generic(method, f"/api/v1/{address}", body, MULTIPART_CONTENT), 400)
+        assert refused["errors"] == [{"field": "file", "detail": "There are 2 of these; only one may be sent."}]
+        for file in files:
+            file.seek(0)
+    assert not Document.objects.exists()
+
+
 def test_an_edit_with_a_key_is_made_once(deployed: Deployment, program: TokenClient) -> None:
     def send(**more: str) -> object:
         return program.post(
