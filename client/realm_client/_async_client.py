@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar, Unpack
 
 import httpx
@@ -63,7 +64,7 @@ class AsyncClient:
     ) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._http = httpx.AsyncClient(base_url=address, headers=headers, timeout=timeout, transport=transport)
-        self._retries, self._patience_s = retries, patience_s
+        self._patience = partial(Patience, patience_s, retries)
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -151,9 +152,8 @@ class AsyncClient:
 
     async def answer(self, answer_id: str, *, without: Sequence[str] = ()) -> records.Answer:
         """A kept answer; without: as it were had these blocks not been read."""
-        return await self._do(
-            Call("GET", f"/answers/{segment(answer_id)}", records.Answer, params={"without": list(without)})
-        )
+        path, params = f"/answers/{segment(answer_id)}", {"without": list(without)}
+        return await self._do(Call("GET", path, records.Answer, params=params))
 
     def answers(self, **filters: Filters | None) -> AsyncIterator[records.ListedAnswer]:
         """One's own answers, latest first. Filters: answered, deployment, evidence_changed, since, before, order."""
@@ -240,19 +240,27 @@ class AsyncClient:
         return await self._do(Call("POST", "/documents/bulk", records.Edit, body=body, headers=headers, files=files))
 
     async def change_document(
-        self, document_id: str, document: records.NewDocument, *, file: File | None = None
+        self,
+        document_id: str,
+        document: records.NewDocument,
+        *,
+        file: File | None = None,
+        idempotency_key: str | None = None,
     ) -> records.Edit:
         """Let a document be what is given, as a whole. file: as for `add_document`."""
-        path = f"/documents/{segment(document_id)}"
-        return await self._do(Call("PUT", path, records.Edit, body=document.body(), files=(file,)))
+        path, body, headers = f"/documents/{segment(document_id)}", document.body(), once(idempotency_key)
+        return await self._do(Call("PUT", path, records.Edit, body=body, headers=headers, files=(file,)))
 
-    async def describe_document(self, document_id: str, about: records.NewDocument) -> records.Edit:
+    async def describe_document(
+        self, document_id: str, about: records.NewDocument, *, idempotency_key: str | None = None
+    ) -> records.Edit:
         """Change what is said of a document and leave its text as it is. about: without text, address and id."""
-        return await self._do(Call("PATCH", f"/documents/{segment(document_id)}", records.Edit, body=about.body()))
+        path, headers = f"/documents/{segment(document_id)}", once(idempotency_key)
+        return await self._do(Call("PATCH", path, records.Edit, body=about.body(), headers=headers))
 
-    async def remove_document(self, document_id: str) -> None:
+    async def remove_document(self, document_id: str, *, idempotency_key: str | None = None) -> None:
         """Remove a document."""
-        await self._do(Call("DELETE", f"/documents/{segment(document_id)}", None))
+        await self._do(Call("DELETE", f"/documents/{segment(document_id)}", None, headers=once(idempotency_key)))
 
     async def document_touched(self, document_id: str, *, most: int = 50) -> ledger.Touched:
         """The kept answers that read a document, and what they would be without it. most: of them listed, up to 500."""
@@ -269,8 +277,9 @@ class AsyncClient:
         return await self._do(Call("GET", path, ledger.Touched, params={"page_size": most}))
 
     async def purge_documents(self, document_ids: Sequence[str]) -> records.Purge:
-        """Forget documents for good, all or none, in kept answers too; the receipt says what is left of them."""
-        return await self._do(Call("POST", "/purges", records.Purge, body={"documents": list(document_ids)}))
+        """Forget documents for good, all or none, in kept answers too. If the response is lost, see `purges`."""
+        body = {"documents": list(document_ids)}
+        return await self._do(Call("POST", "/purges", records.Purge, body=body, repeatable=False))
 
     def purges(self, **filters: Filters | None) -> AsyncIterator[records.Purge]:
         """The receipts of all purges, the latest first. Filters: since, before."""
@@ -428,6 +437,8 @@ class AsyncClient:
             try:
                 return parsed(call, checked(await self._http.request(**call.arguments())))
             except (ApiError, httpx.TransportError) as error:
+                if patience.was_done(error, call):
+                    return None  # type: ignore[return-value]  # T is None then
                 await asyncio.sleep(patience.pause_s(error, call, self._http.base_url))
 
     async def _list(self, path: str, kind: type[T], filters: Mapping[str, Filters | None]) -> AsyncIterator[T]:
@@ -437,6 +448,3 @@ class AsyncClient:
             for one in page["results"]:
                 yield record(kind, one)
             call = following_page(call, page)
-
-    def _patience(self) -> Patience:
-        return Patience(self._patience_s, self._retries)

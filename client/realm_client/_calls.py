@@ -14,7 +14,7 @@ from uuid import uuid4
 import httpx
 
 from realm_client import _records as records
-from realm_client._errors import ApiError, Unreachable, error_from
+from realm_client._errors import ApiError, NotFound, Unreachable, error_from
 from realm_client._reading import record
 from realm_client._records import Question
 
@@ -88,6 +88,7 @@ class Patience:
     wait_s: float
     retries: int | None = None
     _next_s: float = field(default=_FIRST_PAUSE_S, init=False)
+    _lost: bool = field(default=False, init=False)  # the response to an attempt that may have been carried out
 
     def after(self, error: ApiError | httpx.TransportError, call: Call[Any]) -> float | None:
         """Seconds until the next attempt; None: give up."""
@@ -96,17 +97,24 @@ class Patience:
             told_s = float(error.retry_after_s or 0)
             under_way = error.status == 409 and error.retry_after_s is not None
             counts = not under_way  # a server that died leaves its questions under way for a minute
-            passing = error.status in _PASSING or (error.status in _AWAY and call.repeatable)
-            if not (passing or under_way):
+            lost = error.status in _AWAY
+            if not (error.status in _PASSING or under_way or (lost and call.repeatable)):
                 return None
-        elif not (call.repeatable or isinstance(error, httpx.ConnectError)):  # it may have been done
-            return None
+        else:
+            lost = not isinstance(error, httpx.ConnectError)
+            if lost and not call.repeatable:  # it may have been done
+                return None
         pause_s = max(told_s, min(self._next_s * random.uniform(0.8, 1.0), self.wait_s))
         if self.wait_s <= 0 or not self.allows(pause_s, counts=counts):
             return None
+        self._lost |= lost
         self._next_s = min(2 * self._next_s, _LONGEST_PAUSE_S)
         self.spend(pause_s, counts=counts)
         return pause_s
+
+    def was_done(self, error: ApiError | httpx.TransportError, call: Call[Any]) -> bool:
+        """Whether a removal finds nothing because an attempt whose response was lost has removed it."""
+        return call.method == "DELETE" and self._lost and isinstance(error, NotFound)
 
     def pause_s(self, error: ApiError | httpx.TransportError, call: Call[Any], address: httpx.URL) -> float:
         """Seconds until the next attempt; raises the error where there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar, Unpack
 
 import httpx
@@ -63,7 +64,7 @@ class Client:
     ) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout, transport=transport)
-        self._retries, self._patience_s = retries, patience_s
+        self._patience = partial(Patience, patience_s, retries)
 
     def __enter__(self) -> Client:
         return self
@@ -149,9 +150,8 @@ class Client:
 
     def answer(self, answer_id: str, *, without: Sequence[str] = ()) -> records.Answer:
         """A kept answer; without: as it were had these blocks not been read."""
-        return self._do(
-            Call("GET", f"/answers/{segment(answer_id)}", records.Answer, params={"without": list(without)})
-        )
+        path, params = f"/answers/{segment(answer_id)}", {"without": list(without)}
+        return self._do(Call("GET", path, records.Answer, params=params))
 
     def answers(self, **filters: Filters | None) -> Iterator[records.ListedAnswer]:
         """One's own answers, latest first. Filters: answered, deployment, evidence_changed, since, before, order."""
@@ -238,19 +238,27 @@ class Client:
         return self._do(Call("POST", "/documents/bulk", records.Edit, body=body, headers=headers, files=files))
 
     def change_document(
-        self, document_id: str, document: records.NewDocument, *, file: File | None = None
+        self,
+        document_id: str,
+        document: records.NewDocument,
+        *,
+        file: File | None = None,
+        idempotency_key: str | None = None,
     ) -> records.Edit:
         """Let a document be what is given, as a whole. file: as for `add_document`."""
-        path = f"/documents/{segment(document_id)}"
-        return self._do(Call("PUT", path, records.Edit, body=document.body(), files=(file,)))
+        path, body, headers = f"/documents/{segment(document_id)}", document.body(), once(idempotency_key)
+        return self._do(Call("PUT", path, records.Edit, body=body, headers=headers, files=(file,)))
 
-    def describe_document(self, document_id: str, about: records.NewDocument) -> records.Edit:
+    def describe_document(
+        self, document_id: str, about: records.NewDocument, *, idempotency_key: str | None = None
+    ) -> records.Edit:
         """Change what is said of a document and leave its text as it is. about: without text, address and id."""
-        return self._do(Call("PATCH", f"/documents/{segment(document_id)}", records.Edit, body=about.body()))
+        path, headers = f"/documents/{segment(document_id)}", once(idempotency_key)
+        return self._do(Call("PATCH", path, records.Edit, body=about.body(), headers=headers))
 
-    def remove_document(self, document_id: str) -> None:
+    def remove_document(self, document_id: str, *, idempotency_key: str | None = None) -> None:
         """Remove a document."""
-        self._do(Call("DELETE", f"/documents/{segment(document_id)}", None))
+        self._do(Call("DELETE", f"/documents/{segment(document_id)}", None, headers=once(idempotency_key)))
 
     def document_touched(self, document_id: str, *, most: int = 50) -> ledger.Touched:
         """The kept answers that read a document, and what they would be without it. most: of them listed, up to 500."""
@@ -267,8 +275,9 @@ class Client:
         return self._do(Call("GET", path, ledger.Touched, params={"page_size": most}))
 
     def purge_documents(self, document_ids: Sequence[str]) -> records.Purge:
-        """Forget documents for good, all or none, in kept answers too; the receipt says what is left of them."""
-        return self._do(Call("POST", "/purges", records.Purge, body={"documents": list(document_ids)}))
+        """Forget documents for good, all or none, in kept answers too. If the response is lost, see `purges`."""
+        body = {"documents": list(document_ids)}
+        return self._do(Call("POST", "/purges", records.Purge, body=body, repeatable=False))
 
     def purges(self, **filters: Filters | None) -> Iterator[records.Purge]:
         """The receipts of all purges, the latest first. Filters: since, before."""
@@ -423,6 +432,8 @@ class Client:
             try:
                 return parsed(call, checked(self._http.request(**call.arguments())))
             except (ApiError, httpx.TransportError) as error:
+                if patience.was_done(error, call):
+                    return None  # type: ignore[return-value]  # T is None then
                 time.sleep(patience.pause_s(error, call, self._http.base_url))
 
     def _list(self, path: str, kind: type[T], filters: Mapping[str, Filters | None]) -> Iterator[T]:
@@ -432,6 +443,3 @@ class Client:
             for one in page["results"]:
                 yield record(kind, one)
             call = following_page(call, page)
-
-    def _patience(self) -> Patience:
-        return Patience(self._patience_s, self._retries)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,8 @@ from realm_client import (
     Client,
     Conflict,
     InvalidRequest,
+    NewDocument,
+    NotFound,
     TooManyRequests,
     Unavailable,
     Unreachable,
@@ -142,6 +145,34 @@ def test_what_may_have_been_done_is_not_done_again(slept: list[float]) -> None:
     with pytest.raises(Unreachable):  # it was not there, so nothing was done; the second time nobody knows
         client(handler).start_job("index", {})
     assert len(seen) == 3 and len(slept) == 1
+
+
+def test_what_a_lost_request_removed_is_removed(slept: list[float]) -> None:
+    handler, seen = in_turn(httpx.ReadTimeout(""), busy(404, None))
+    client(handler).remove_collection("board")
+    assert len(seen) == 2
+    for first in (httpx.ConnectError(""), busy(503)):  # nothing was done by these
+        handler, _ = in_turn(first, busy(404, None))
+        with pytest.raises(NotFound):
+            client(handler).remove_collection("board")
+
+
+def test_edits_that_are_sent_again_have_the_same_key(slept: list[float]) -> None:
+    about = NewDocument(licence="CC0")
+    for edit in (
+        lambda realm: realm.add_files([("a.txt", b"A")], about),
+        lambda realm: realm.change_document("a", NewDocument("A text.", title="A")),
+        lambda realm: realm.describe_document("a", about),
+        lambda realm: realm.remove_document("a"),
+    ):
+        handler, seen = in_turn(httpx.ReadTimeout(""), busy(404, None))
+        with contextlib.suppress(NotFound):
+            edit(client(handler))
+        first, again = (request.headers["Idempotency-Key"] for request in seen)
+        assert first == again
+    handler, seen = in_turn(httpx.ReadTimeout(""))
+    with pytest.raises(Unreachable):  # a second receipt would say that there was nothing to purge
+        client(handler).purge_documents(["a"])
 
 
 def test_doubts_are_told(slept: list[float]) -> None:

@@ -58,8 +58,8 @@ BODY_BYTES: Final = LARGEST_FILE_BYTES + (1 << 20)  # a file and the rest of the
 _POSITION: Final = re.compile(r"\d{1,18}(\.\d{1,18}){3}", re.ASCII)
 _KEY: Final = key_parameter(
     "1 to 255 visible characters. The same key and request within 24 hours make one edit (the second is "
-    "answered with 200 and `Idempotency-Replayed: true`), another request gets 422, and 409 while the first is under "
-    "way."
+    "answered with 200, a removal with 204, and `Idempotency-Replayed: true`), another request gets 422, and 409 while "
+    "the first is under way."
 )
 _FILTERS: Final = (
     OpenApiParameter(
@@ -106,7 +106,7 @@ class _DocumentsView(OperatorView):
         claim = claim_edit(asker_name(request), key, sent)
         if isinstance(claim, list):
             replayed = documents.Edited(None, claim)
-            return _told(replayed, 200, {"Idempotency-Replayed": "true"})
+            return _told(replayed, 204 if status == 204 else 200, {"Idempotency-Replayed": "true"})
         try:
             done = edit(lambda made: claim.fulfil_edit(made.document_ids))
         except BaseException:
@@ -270,15 +270,20 @@ class DocumentView(_DocumentsView):
         operation_id="remove_document",
         summary="Remove a document",
         description="It is no longer searched. Stored answers do not change.",
-        responses={204: None, **problem_responses(400, 403, 404, 409, 429, 507)},
+        parameters=[_KEY],
+        responses={204: None, **problem_responses(400, 403, 404, 409, 422, 429, 507)},
     )
     def delete(self, request: Request, document_id: str) -> Response:
         without_body(request)
         try:
-            documents.remove([document_id], by=self.operator)
+            return self.edited(
+                request,
+                {"remove": document_id},
+                lambda kept: documents.remove([document_id], by=self.operator, kept=kept),
+                204,
+            )
         except DocumentMissing:
             raise Http404 from None
-        return Response(status=204)
 
 
 def _position(request: Request) -> Position | None:
@@ -290,6 +295,8 @@ def _position(request: Request) -> Position | None:
 
 
 def _told(edited: documents.Edited, status: int, headers: dict[str, str] | None = None) -> Response:
+    if status == 204:
+        return Response(status=status, headers=headers)
     there = described(edited.document_ids)
     if len(there) == 1 and status == 201:
         headers = {**(headers or {}), "Location": reverse("api-document", args=[there[0].document_id])}

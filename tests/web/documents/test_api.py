@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
+from django.http import HttpResponse
 from django.test import Client
 from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
 
@@ -291,6 +292,22 @@ def test_an_edit_with_a_key_is_made_once(deployed: Deployment, program: TokenCli
     assert again["Idempotency-Replayed"] == "true" and again.json()["documents"] == first.json()["documents"]
     problem(send(title="Another"), 422)
     assert Document.objects.count() == 1
+
+
+def test_a_removal_with_a_key_is_made_once(deployed: Deployment, program: TokenClient) -> None:
+    """Sent again, it removes nothing that has come under the id since, and says what the first said."""
+
+    def remove(document_id: str) -> HttpResponse:
+        return program.delete(f"/api/v1/documents/{document_id}", headers={"Idempotency-Key": "k"})
+
+    problem(remove("turku"), 404)  # which takes no key
+    post(program, "documents", TURKU)
+    assert remove("turku").status_code == 204
+    post(program, "documents", TURKU)
+    again = remove("turku")
+    assert (again.status_code, again["Idempotency-Replayed"], again.content) == (204, "true", b"")
+    assert Client().get("/api/v1/documents/turku").json()["status"] == "current"
+    problem(remove("Nile"), 422)
 
 
 def test_documents_on_the_command_line(deployed: Deployment, tmp_path: Path) -> None:
