@@ -143,6 +143,8 @@ def test_a_list_of_ones_own_answers(engine: FakeEngine, member: Person, staff: P
     assert asked("", TokenClient(member.user, "ask")) == ["Second?", "First?"]
     assert asked("", Client()) == []
     listed = member.client.get("/api/v1/answers").json()["results"][1]
+    whole = member.client.get(f"/api/v1/answers/{listed['id']}").json()
+    assert listed["created_at"] == whole["created_at"] and whole["created_at"].endswith("Z")
     assert listed["answer"] is None and listed["no_answer_probability"] > 0 and "payload" not in listed
 
 

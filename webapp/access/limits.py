@@ -29,8 +29,9 @@ _PERIOD_S: Final = {"s": 1, "sec": 1, "min": 60, "hour": 3600, "day": 86400}
 
 @dataclass(frozen=True)
 class Allowance:
-    """The state of an asker's limit. granted: how many of the questions just counted may be asked."""
+    """The state of an asker's limit. what: ask, edit or login. granted: how many of those just counted are allowed."""
 
+    what: str
     limit: int
     period_s: int
     granted: int
@@ -40,8 +41,8 @@ class Allowance:
     def headers(self) -> dict[str, str]:
         """The header fields of draft-ietf-httpapi-ratelimit-headers."""
         return {
-            "RateLimit-Policy": f'"ask";q={self.limit};w={self.period_s}',
-            "RateLimit": f'"ask";r={self.remaining};t={self.reset_s}',
+            "RateLimit-Policy": f'"{self.what}";q={self.limit};w={self.period_s}',
+            "RateLimit": f'"{self.what}";r={self.remaining};t={self.reset_s}',
         }
 
 
@@ -97,7 +98,7 @@ def _counted(what: str, who: str, limit: int, period_s: int, number: int = 1) ->
         log.warning("Rate limits are off, the cache cannot be reached: %s", error)
         return None
     granted = min(number, max(0, limit - (counted - number)))
-    return Allowance(limit, period_s, granted, max(0, limit - counted), max(1, round(period_s - now % period_s)))
+    return Allowance(what, limit, period_s, granted, max(0, limit - counted), max(1, round(period_s - now % period_s)))
 
 
 def _hashed(address: str) -> str:

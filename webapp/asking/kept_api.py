@@ -7,6 +7,7 @@ from uuid import UUID
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from rest_framework.fields import DateTimeField
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -32,6 +33,7 @@ _LIST: Final = RecordList(
     ),
     orders=("created_at", "latency_ms"),
 )
+_time: Final = DateTimeField().to_representation  # as records have it
 
 
 def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[str, Any]:
@@ -39,15 +41,15 @@ def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[st
     reading = asking.without(asked, without).as_dict() if without else asked.reading
     return {
         "id": str(asked.pk),
-        "created_at": asked.created_at.isoformat(),
+        "created_at": _time(asked.created_at),
         "without": without or [],
         "collections": asked.collections,
         "filters": asked.filters,
         "evidence_gone": [
-            {"block_id": block_id, "kind": change.kind, "at": change.at.isoformat()}
+            {"block_id": block_id, "kind": change.kind, "at": _time(change.at)}
             for block_id, change in sorted(GoneBlock.in_evidence(asked).items())
         ],
-        "purged_at": None if asked.purged_at is None else asked.purged_at.isoformat(),
+        "purged_at": None if asked.purged_at is None else _time(asked.purged_at),
         "question_language": foreign_language(asked.question),
         "corpus_share": Deployment.objects.values_list("index__corpus__share", flat=True).get(pk=asked.deployment_id),
         # The time of rendering is known only afterwards, and this response must not change later.

@@ -12,7 +12,7 @@ from django.http import Http404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.parsers import JSONParser, MultiPartParser
-from rest_framework.permissions import AllowAny, BasePermission
+from rest_framework.permissions import SAFE_METHODS, AllowAny, BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
@@ -90,7 +90,7 @@ class _DocumentsView(OperatorView):
 
     def get_permissions(self) -> list[BasePermission]:
         """Reading needs the permission to read answers."""
-        return [AllowAny(), MayRead()] if self.request.method == "GET" else [MayOperate()]
+        return [AllowAny(), MayRead()] if self.request.method in SAFE_METHODS else [MayOperate()]
 
     def edited(
         self,
@@ -102,17 +102,17 @@ class _DocumentsView(OperatorView):
         """Make an edit, once for each key, and describe it."""
         key = idempotency_key(request)
         if key is None:
-            return _told(edit(None), status)
+            return _told(request, edit(None), status)
         claim = claim_edit(asker_name(request), key, sent)
         if isinstance(claim, list):
             replayed = documents.Edited(None, claim)
-            return _told(replayed, 204 if status == 204 else 200, {"Idempotency-Replayed": "true"})
+            return _told(request, replayed, 204 if status == 204 else 200, {"Idempotency-Replayed": "true"})
         try:
             done = edit(lambda made: claim.fulfil_edit(made.document_ids))
         except BaseException:
             claim.give_up()
             raise
-        return _told(done, status)
+        return _told(request, done, status)
 
 
 class DocumentsView(_DocumentsView):
@@ -294,12 +294,12 @@ def _position(request: Request) -> Position | None:
     return Position(*map(int, cursor.split("."))) if cursor else None
 
 
-def _told(edited: documents.Edited, status: int, headers: dict[str, str] | None = None) -> Response:
+def _told(request: Request, edited: documents.Edited, status: int, headers: dict[str, str] | None = None) -> Response:
     if status == 204:
         return Response(status=status, headers=headers)
     there = described(edited.document_ids)
     if len(there) == 1 and status == 201:
-        headers = {**(headers or {}), "Location": reverse("api-document", args=[there[0].document_id])}
+        headers = {**(headers or {}), "Location": reverse("api-document", args=[there[0].document_id], request=request)}
     body = {
         "corpus": current_corpus_id(),
         "documents": [_listed_json(one) for one in there],

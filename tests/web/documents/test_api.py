@@ -33,7 +33,7 @@ def program(staff: Person) -> TokenClient:
 def test_a_document_is_added_shown_changed_and_removed(deployed: Deployment, program: TokenClient) -> None:
     made = post(program, "documents", TURKU)
     assert made.status_code == 201 and made.json()["changes"] == 1, made.content
-    assert made["Location"].endswith("/api/v1/documents/turku") and "+" in made.json()["corpus"]
+    assert made["Location"] == "http://testserver/api/v1/documents/turku" and "+" in made.json()["corpus"]
     shown = Client().get("/api/v1/documents/turku").json()
     assert shown["text"] == TURKU["text"] and shown["tags"] == ["cities"]
     assert (shown["licence"], shown["attribution"]) == ("", "")  # nobody stated them, and they are not the corpus's
@@ -46,6 +46,20 @@ def test_a_document_is_added_shown_changed_and_removed(deployed: Deployment, pro
     problem(program.delete("/api/v1/documents/turku"), 404)
     problem(program.put("/api/v1/documents/turku", TURKU, content_type="application/json"), 400)  # it has an id
     assert [one["id"] for one in Client().get("/api/v1/documents?status=removed").json()["results"]] == ["turku"]
+
+
+def test_heads_are_read_as_bodies_are(deployed: Deployment) -> None:
+    for address in ("documents", "documents/Nile", "documents/Nile/touched"):
+        whole, head = (ask(f"/api/v1/{address}") for ask in (Client().get, Client().head))
+        assert (head.status_code, head["Content-Type"]) == (whole.status_code, whole["Content-Type"]), address
+
+
+def test_the_limit_of_edits_is_told(deployed: Deployment, program: TokenClient) -> None:
+    told = program.delete("/api/v1/documents/nowhere")
+    assert told["RateLimit-Policy"] == '"edit";q=120;w=60'
+    assert re.fullmatch(r'"edit";r=1[01]\d;t=\d+', told["RateLimit"])
+    for read in (program.get, program.head):
+        assert "RateLimit" not in read("/api/v1/documents/Nile")
 
 
 ABOUT = {
