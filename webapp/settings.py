@@ -333,6 +333,7 @@ SPECTACULAR_SETTINGS = {
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "webapp.rest.description.without_the_databases_limits",
+        "webapp.rest.description.null_as_a_choice",
     ],
 }
 

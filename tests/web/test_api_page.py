@@ -74,7 +74,7 @@ def test_a_call_names_this_server_and_holds_the_example(page: str) -> None:
         ({"type": "integer", "minimum": 1, "maximum": 20}, Type("integer, from 1, to 20")),
         ({"type": "number", "nullable": True}, Type("null or number")),
         ({"enum": ["a", None]}, Type('"a" or null')),
-        ({"allOf": [{"$ref": "#/components/schemas/Block"}], "nullable": True}, Type("null or", "Block")),
+        ({"oneOf": [{"$ref": "#/components/schemas/Block"}, {"enum": [None]}]}, Type("null or", "Block")),
         ({"oneOf": [{"$ref": "#/components/schemas/Block"}, {"type": "string"}]}, Type("string or", "Block")),
         ({"type": "object", "additionalProperties": {"type": "number"}}, Type("object with values number")),
         ({}, Type("any value")),

@@ -14,3 +14,23 @@ def without_the_databases_limits(result: dict[str, Any], **_: Any) -> dict[str, 
                 field.pop("maximum", None)
                 field.pop("format", None)
     return result
+
+
+def null_as_a_choice(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Make null one of the choices where a field is null or what another schema says: `nullable` counts in OpenAPI 3.0
+    only beside a `type`, so that validators refuse a null there."""
+    _choose_null(result["components"])
+    _choose_null(result["paths"])
+    return result
+
+
+def _choose_null(part: Any) -> None:
+    if isinstance(part, dict):
+        if part.get("nullable") is True and "type" not in part:
+            del part["nullable"]
+            part["oneOf"] = [*part.pop("allOf", []), *part.pop("oneOf", []), {"enum": [None]}]
+        for inner in part.values():
+            _choose_null(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            _choose_null(inner)
