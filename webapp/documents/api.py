@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import asdict, astuple
 from typing import Any, Final
 
-from django.http import Http404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.exceptions import NotFound
 from rest_framework.parsers import JSONParser, MultiPartParser
 from rest_framework.permissions import SAFE_METHODS, AllowAny, BasePermission
 from rest_framework.request import Request
@@ -213,8 +213,8 @@ class DocumentView(_DocumentsView):
         only_parameters(request, ())
         try:
             shown = show(document_id, access_of(request.user).hidden)
-        except DocumentMissing:
-            raise Http404 from None
+        except DocumentMissing as error:
+            raise NotFound(str(error)) from None
         about = {name: getattr(shown, name) for name in _ABOUT}
         row = shown.listed.row
         kept = row is not None and row.original
@@ -263,8 +263,8 @@ class DocumentView(_DocumentsView):
             return self.edited(
                 request, sent, lambda kept: documents.change(document_id, one, by=self.operator, kept=kept), 200
             )
-        except DocumentMissing:
-            raise Http404 from None
+        except DocumentMissing as error:
+            raise NotFound(str(error)) from None
 
     @extend_schema(
         operation_id="remove_document",
@@ -282,8 +282,8 @@ class DocumentView(_DocumentsView):
                 lambda kept: documents.remove([document_id], by=self.operator, kept=kept),
                 204,
             )
-        except DocumentMissing:
-            raise Http404 from None
+        except DocumentMissing as error:
+            raise NotFound(str(error)) from None
 
 
 def _position(request: Request) -> Position | None:

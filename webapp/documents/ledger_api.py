@@ -6,10 +6,10 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from django.db.models import QuerySet
-from django.http import Http404
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import serializers
+from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -123,8 +123,8 @@ class TouchedView(OperatorView):
         only_parameters(request, ("cursor", "page_size"))
         try:
             viewing.show(document_id)
-        except DocumentMissing:
-            raise Http404 from None
+        except DocumentMissing as error:
+            raise NotFound(str(error)) from None
         ids = previewing.of_removal([document_id])
         return _page(request, touched.reading(ids), ids, touched.summary(ids))
 

@@ -43,7 +43,7 @@ def test_a_document_is_added_shown_changed_and_removed(deployed: Deployment, pro
     )
     assert changed.status_code == 200 and changed.json()["documents"][0]["status"] == "changed"
     assert program.delete("/api/v1/documents/turku").status_code == 204
-    problem(program.delete("/api/v1/documents/turku"), 404)
+    assert problem(program.delete("/api/v1/documents/turku"), 404)["detail"] == "The corpus has no document 'turku'."
     problem(program.put("/api/v1/documents/turku", TURKU, content_type="application/json"), 400)  # it has an id
     assert [one["id"] for one in Client().get("/api/v1/documents?status=removed").json()["results"]] == ["turku"]
 
