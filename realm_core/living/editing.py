@@ -75,14 +75,14 @@ def edit_locked(store: Store, state: LivingState, changes: Changes, embed: Embed
 
 
 @dataclass(frozen=True)
-class Plan:
+class EditPlan:
     """documents: cleaned, to be written. dying: article rows of removed or replaced documents."""
 
     documents: tuple[LivingDocument, ...]
     dying: frozenset[int]
 
 
-def plan_of(view: CorpusView, changes: Changes) -> Plan:
+def plan_of(view: CorpusView, changes: Changes) -> EditPlan:
     """The effect of an edit; raises `DocumentRefused` as `edit` does."""
     given = {document.id: document for document in map(cleaned, changes.documents)}
     named = Counter([document.id for document in changes.documents]), Counter(changes.removed)
@@ -98,7 +98,7 @@ def plan_of(view: CorpusView, changes: Changes) -> Plan:
     documents = tuple(document for document in given.values() if document.id not in unchanged)
     dying = frozenset(row for document_id, row in places.items() if document_id not in unchanged)
     _refuse_equal(view, documents, dying)
-    return Plan(documents, dying)
+    return EditPlan(documents, dying)
 
 
 def _refuse_equal(view: CorpusView, documents: Sequence[LivingDocument], dying: frozenset[int]) -> None:

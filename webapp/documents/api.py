@@ -45,7 +45,7 @@ from webapp.documents.serializers import (
     files_input,
     metadata_input,
 )
-from webapp.documents.viewing import DocumentMissing, Listed, current_corpus_id, described, show
+from webapp.documents.viewing import DocumentEntry, DocumentMissing, current_corpus_id, described, show
 from webapp.models import DocumentStatus
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.authentication import MayOperate, MayRead
@@ -309,7 +309,7 @@ def _told(request: Request, edited: documents.Edited, status: int, headers: dict
     return Response(body, status=status, headers=headers)
 
 
-def _listed_json(one: Listed) -> dict[str, Any]:
+def _listed_json(one: DocumentEntry) -> dict[str, Any]:
     row = one.row
     return {
         "id": one.document_id,

@@ -16,7 +16,7 @@ from django.db.models import Max
 
 from realm_core.errors import RealmError
 from webapp.documents import lineage, service
-from webapp.documents.inputs import MOST_DOCUMENTS, Taken
+from webapp.documents.inputs import MOST_DOCUMENTS, ReadDocument
 from webapp.documents.viewing import active, opened
 from webapp.models import CorpusChange, Deployment, Document, DocumentStatus, IndexGeneration
 
@@ -192,7 +192,9 @@ def _brought(found: Waiting, *, by: User | str | None, above: IndexGeneration | 
     ids = [document_id for document_id in found.documents if document_id in places]
     for start in range(0, max(len(ids), bool(removed)), MOST_DOCUMENTS):
         part = ids[start : start + MOST_DOCUMENTS]
-        taken = [Taken(view.document(places[one]), rows[one].format, original=rows[one].original) for one in part]
+        taken = [
+            ReadDocument(view.document(places[one]), rows[one].format, original=rows[one].original) for one in part
+        ]
         changes += service.put(taken, removed, by=by, above=above).changes
         removed = ()
     left_out = tuple(f"{one} is left out: {twin} has its title and text here." for one, twin in found.twins)

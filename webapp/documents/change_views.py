@@ -18,7 +18,7 @@ from webapp.bodies import allow_larger_body
 from webapp.documents import fetching, previewing, service, touched
 from webapp.documents.forms import CHANGING, DocumentForm, StagedForm, initial
 from webapp.documents.inputs import DocumentInput, Staged
-from webapp.documents.viewing import Shown
+from webapp.documents.viewing import ShownDocument
 from webapp.documents.views import (
     FILE,
     REFUSALS,
@@ -62,7 +62,7 @@ def change_document(request: HttpRequest) -> HttpResponse:
     return after_edit(edited)
 
 
-def _preview(request: HttpRequest, shown: Shown, form: DocumentForm, given: DocumentInput) -> HttpResponse:
+def _preview(request: HttpRequest, shown: ShownDocument, form: DocumentForm, given: DocumentInput) -> HttpResponse:
     """What the change touches, with a form that holds what was given, hidden."""
     try:
         preview = previewing.of_change(shown.listed.document_id, given)

@@ -21,7 +21,7 @@ from webapp.documents.inputs import (
     Staged,
     Text,
 )
-from webapp.documents.viewing import Shown
+from webapp.documents.viewing import ShownDocument
 from webapp.pages.uploads import MOST_FILES, FileField, FilesField
 
 LICENCES: Final = ("CC BY-SA 4.0", "CC BY 4.0", "CC0 1.0", "Public domain", "All rights reserved", "Internal use only")
@@ -242,7 +242,7 @@ def _file(uploaded: UploadedFile[Any]) -> File:
     return File(uploaded.read(), uploaded.name or "", uploaded.content_type or None)
 
 
-def initial(shown: Shown) -> dict[str, Any]:
+def initial(shown: ShownDocument) -> dict[str, Any]:
     """The initial values of the form that changes a document."""
     return {
         "title": shown.listed.title,

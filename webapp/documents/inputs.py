@@ -82,11 +82,11 @@ class Staged:
 
 
 @dataclass(frozen=True)
-class Own:
+class OwnText:
     """The text that the document in the corpus has, with its headings: what is said of it changes alone."""
 
 
-Source = Text | File | Address | Staged | Own
+Source = Text | File | Address | Staged | OwnText
 
 
 @dataclass(frozen=True)
@@ -119,12 +119,12 @@ class DocumentInput:
         kept = {name: getattr(own, name) for name in _OWN if getattr(self, name) is None}
         source = self.source
         if isinstance(source, Text) and source.text.strip().splitlines() == own.text.splitlines():
-            source = Own()
+            source = OwnText()
         return replace(self, source=source, own=own, document_id=own.id, **kept)
 
 
 @dataclass(frozen=True)
-class Taken:
+class ReadDocument:
     """A document in the corpus's format, and the format that it was read from.
 
     pdf: the content, of a PDF. original: the path of the kept PDF; empty: none is kept. name: of its file; empty: none.
@@ -179,12 +179,12 @@ def _wrong(one: DocumentInput) -> list[FieldError]:
     return errors
 
 
-def read(given: Sequence[DocumentInput], corpus: CorpusSnapshot, *, only_one: bool = False) -> list[Taken]:
+def read(given: Sequence[DocumentInput], corpus: CorpusSnapshot, *, only_one: bool = False) -> list[ReadDocument]:
     """The documents in all inputs, whose addresses were fetched.
 
     only_one: a file that holds many is refused. Unreadable names all that cannot be read, and why.
     """
-    taken: list[Taken] = []
+    taken: list[ReadDocument] = []
     reasons: list[str] = []
     for single in given:
         try:
@@ -206,14 +206,14 @@ def read(given: Sequence[DocumentInput], corpus: CorpusSnapshot, *, only_one: bo
     return taken
 
 
-def _read(given: DocumentInput, corpus: CorpusSnapshot, *, only_one: bool) -> list[Taken]:
+def _read(given: DocumentInput, corpus: CorpusSnapshot, *, only_one: bool) -> list[ReadDocument]:
     from realm_core.documents.reading import read_document, read_documents
     from realm_core.documents.records import Limits, ParsedDocument
     from realm_core.living.documents import DocumentRefused
 
     source = given.source
     assert not isinstance(source, Address | Staged)
-    if isinstance(source, Own):
+    if isinstance(source, OwnText):
         assert given.own is not None
         kept = ParsedDocument(given.own.title, "", (), (), BASE_FORMAT)
         return [_taken(kept, given, corpus, None, "", alone=True)]
@@ -253,11 +253,11 @@ def _taken(
     file_name: str,
     *,
     alone: bool,
-) -> Taken:
+) -> ReadDocument:
     from realm_core.living.documents import DocumentRefused, LivingDocument, cleaned
 
     title, own = (given.title if alone else "") or read.title, given.own
-    kept = own if isinstance(given.source, Own) else None
+    kept = own if isinstance(given.source, OwnText) else None
     text, sections = (kept.text, kept.sections) if kept else _with_sections(read.sections)
     document = LivingDocument(
         id=given.document_id or read.identity or f"d-{uuid.uuid4().hex[:16]}",
@@ -278,7 +278,7 @@ def _taken(
     if own is None and (wrong := _wrong_id(document.id)):
         raise DocumentRefused(document.id, wrong)
     document = replace(document, language=document.language[:LONGEST_LANGUAGE])
-    return Taken(document, read.format, pdf, name=file_name, text_of=kept)
+    return ReadDocument(document, read.format, pdf, name=file_name, text_of=kept)
 
 
 def _wrong_id(document_id: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from django.db.models import QuerySet
 
-from webapp.documents.viewing import Listed, active, current_view, of_row
+from webapp.documents.viewing import DocumentEntry, active, current_view, of_row
 from webapp.models import GONE, Document, DocumentStatus, IndexGeneration
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ EVERY: Final = Wanted()
 class Listing:
     """A page of the list, and the total number of documents."""
 
-    documents: list[Listed]
+    documents: list[DocumentEntry]
     total: int
 
 
@@ -93,7 +93,7 @@ class Position:
     article: int = 0
 
 
-def following(wanted: Wanted, position: Position | None, count: int) -> tuple[list[Listed], Position | None]:
+def following(wanted: Wanted, position: Position | None, count: int) -> tuple[list[DocumentEntry], Position | None]:
     """A page of the documents, and where the following one begins; None: this is the last.
 
     Each that is there from the first page to the last is listed once, whatever is edited meanwhile, because neither the
@@ -121,10 +121,10 @@ def following(wanted: Wanted, position: Position | None, count: int) -> tuple[li
     return documents, replace(position, row=0, article=articles[end]) if end < len(articles) else None
 
 
-def _described(view: CorpusView, articles: list[int], edited: dict[int, Document]) -> list[Listed]:
+def _described(view: CorpusView, articles: list[int], edited: dict[int, Document]) -> list[DocumentEntry]:
     """The documents at some article rows. edited: the rows of those that were edited."""
     unedited = {
-        one.row: Listed(one.id, one.title, one.url, one.blocks, DocumentStatus.CURRENT, None)
+        one.row: DocumentEntry(one.id, one.title, one.url, one.blocks, DocumentStatus.CURRENT, None)
         for one in view.described([article for article in articles if article not in edited])
     }
     return [unedited[article] if article in unedited else of_row(edited[article]) for article in articles]

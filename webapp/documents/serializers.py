@@ -15,7 +15,7 @@ from webapp.documents.inputs import (
     Address,
     DocumentInput,
     File,
-    Own,
+    OwnText,
     Source,
     Text,
 )
@@ -202,7 +202,7 @@ def files_input(told: dict[str, Any]) -> list[DocumentInput]:
 
 def metadata_input(told: dict[str, Any]) -> DocumentInput:
     """The same for a request that changes only metadata."""
-    return _with_source(Own(), told)
+    return _with_source(OwnText(), told)
 
 
 def _file(uploaded: UploadedFile[Any]) -> File:

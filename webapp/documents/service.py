@@ -19,7 +19,7 @@ from django.db import IntegrityError, transaction
 
 from realm_core.errors import RealmError
 from webapp.documents import fetching, originals
-from webapp.documents.inputs import BASE_FORMAT, DocumentInput, Taken, Unreadable, checked, named, read
+from webapp.documents.inputs import BASE_FORMAT, DocumentInput, ReadDocument, Unreadable, checked, named, read
 from webapp.documents.states import ATTEMPTS, EditConflict, Overtaken, advanced
 from webapp.documents.viewing import DocumentMissing, active, current_view, opened
 from webapp.models import (
@@ -98,7 +98,11 @@ def remove(document_ids: Sequence[str], *, by: User | None, kept: Kept | None = 
 
 
 def put(
-    taken: Sequence[Taken], removed: Sequence[str], *, by: User | str | None, above: IndexGeneration | None = None
+    taken: Sequence[ReadDocument],
+    removed: Sequence[str],
+    *,
+    by: User | str | None,
+    above: IndexGeneration | None = None,
 ) -> Edited:
     """Write documents that were read already, in the place of those with their ids, and take others out; all or none.
 
@@ -140,7 +144,7 @@ def _put(
         originals.discard(one.original for one in taken)
 
 
-def read_inputs(given: Sequence[DocumentInput], changed_id: str | None = None) -> list[Taken]:
+def read_inputs(given: Sequence[DocumentInput], changed_id: str | None = None) -> list[ReadDocument]:
     """The documents that an edit would write. changed_id: of the one whose place the only one takes.
 
     Raises InvalidRequest, Unreadable, DocumentMissing.
@@ -154,7 +158,7 @@ def read_inputs(given: Sequence[DocumentInput], changed_id: str | None = None) -
     return read(fetched, corpus, only_one=changed_id is not None)
 
 
-def _with_file(taken: Taken) -> Taken:
+def _with_file(taken: ReadDocument) -> ReadDocument:
     """For a document that keeps its text: with the format and the PDF that the text was read from."""
     if taken.text_of is None:
         return taken
@@ -177,7 +181,7 @@ class _Edit:
     above: as in `put`.
     """
 
-    taken: tuple[Taken, ...]
+    taken: tuple[ReadDocument, ...]
     removed: tuple[str, ...]
     look: Callable[[CorpusView], None]
     by: User | str | None
@@ -320,7 +324,7 @@ def _kind(old: LivingDocument | None, new: LivingDocument | None) -> ChangeKind:
     return ChangeKind.ADDED if old is None else ChangeKind.CHANGED
 
 
-def _attach(index: IndexGeneration, taken: Sequence[Taken]) -> None:
+def _attach(index: IndexGeneration, taken: Sequence[ReadDocument]) -> None:
     """Let unchanged documents of which no PDF was kept name the one that they were read from again."""
     for one in taken:
         if one.original:
@@ -337,7 +341,11 @@ def _row(index: IndexGeneration, old: LivingDocument | None, new: LivingDocument
 
 
 def _update(
-    document: Document, old: LivingDocument | None, new: LivingDocument | None, taken: Taken | None, by: User | None
+    document: Document,
+    old: LivingDocument | None,
+    new: LivingDocument | None,
+    taken: ReadDocument | None,
+    by: User | None,
 ) -> None:
     """Set a row to what the document is now, without saving it. taken: what it was read from; None: it was removed."""
     shown = new or old

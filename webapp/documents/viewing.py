@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Listed:
+class DocumentEntry:
     """A document in the list. row: None: it came with the corpus and was never edited."""
 
     document_id: str
@@ -49,10 +49,10 @@ class ShownBlock:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownDocument:
     """One document with its text, in the current state; without text and blocks if it was removed."""
 
-    listed: Listed
+    listed: DocumentEntry
     text: str
     blocks: list[ShownBlock]
     licence: str
@@ -102,20 +102,20 @@ def current_corpus_id() -> str:
     return corpus_id(index, index.state_now())
 
 
-def described(document_ids: Sequence[str]) -> list[Listed]:
+def described(document_ids: Sequence[str]) -> list[DocumentEntry]:
     """The known ones of these documents, in their order."""
     index = active().index
     rows = {row.document_id: of_row(row) for row in Document.objects.filter(index=index, document_id__in=document_ids)}
     _, view = current_view()
     places = view.with_ids([one for one in document_ids if one not in rows])
     untouched = {
-        one.id: Listed(one.id, one.title, one.url, one.blocks, DocumentStatus.CURRENT, None)
+        one.id: DocumentEntry(one.id, one.title, one.url, one.blocks, DocumentStatus.CURRENT, None)
         for one in view.described(list(places.values()))
     }
     return [found for one in document_ids if (found := rows.get(one) or untouched.get(one)) is not None]
 
 
-def show(document_id: str, hidden: frozenset[str] = frozenset()) -> Shown:
+def show(document_id: str, hidden: frozenset[str] = frozenset()) -> ShownDocument:
     """One document. DocumentMissing, also for one of a hidden collection."""
     index = active().index
     row = Document.objects.filter(index=index, document_id=document_id).first()
@@ -125,13 +125,13 @@ def show(document_id: str, hidden: frozenset[str] = frozenset()) -> Shown:
         if row is None or row.collection in hidden:
             raise DocumentMissing(document_id)
         known = (row.licence, row.attribution, row.language, row.date, tuple(row.tags), row.collection)
-        return Shown(of_row(row), "", [], *known)
+        return ShownDocument(of_row(row), "", [], *known)
     document = view.document(place)
     if document.collection in hidden:
         raise DocumentMissing(document_id)
     [described] = view.described([place])
-    untouched = Listed(document_id, document.title, document.url, described.blocks, DocumentStatus.CURRENT, None)
-    return Shown(
+    untouched = DocumentEntry(document_id, document.title, document.url, described.blocks, DocumentStatus.CURRENT, None)
+    return ShownDocument(
         untouched if row is None else of_row(row),
         document.text,
         [ShownBlock(block.block_id, block.text, block.section) for block in view.blocks_of_article(place)],
@@ -144,6 +144,6 @@ def show(document_id: str, hidden: frozenset[str] = frozenset()) -> Shown:
     )
 
 
-def of_row(row: Document) -> Listed:
+def of_row(row: Document) -> DocumentEntry:
     """An edited document, as in the list."""
-    return Listed(row.document_id, row.title, row.url, row.blocks, row.status, row)
+    return DocumentEntry(row.document_id, row.title, row.url, row.blocks, row.status, row)

@@ -20,7 +20,7 @@ from webapp.documents import bringing, folding, ledger, listing, previewing, ser
 from webapp.documents.forms import ADDING, LICENCES, DocumentForm, FileForm
 from webapp.documents.inputs import Unreadable
 from webapp.documents.service import Edited
-from webapp.documents.viewing import DocumentMissing, Shown
+from webapp.documents.viewing import DocumentMissing, ShownDocument
 from webapp.models import GONE, Collection, CorpusChange, DocumentStatus
 from webapp.pages.guards import View, console_action, console_form, console_page, staff_member
 from webapp.pages.uploads import FileField
@@ -185,7 +185,7 @@ def document_address(document_id: str) -> str:
     return f"{reverse('manage-document')}?{urlencode({'id': document_id})}"
 
 
-def shown_document(request: HttpRequest) -> Shown:
+def shown_document(request: HttpRequest) -> ShownDocument:
     """The document that the address names; DocumentMissing."""
     return viewing.show(request.GET.get("id", ""))
 
@@ -205,7 +205,7 @@ def form_page(
     forms: Forms,
     form: DocumentForm,
     *,
-    shown: Shown | None = None,
+    shown: ShownDocument | None = None,
     refused: Exception | None = None,
     status: int = 200,
 ) -> HttpResponse:

@@ -18,7 +18,7 @@ from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, post, problem
 from webapp.documents import service
-from webapp.documents.inputs import DocumentInput, Taken, Text
+from webapp.documents.inputs import DocumentInput, ReadDocument, Text
 from webapp.models import CorpusState, Deployment, Document, IndexGeneration
 
 TURKU = {"id": "turku", "title": "Turku", "text": "Turku is a city in Finland.", "tags": ["cities"]}
@@ -131,7 +131,7 @@ def test_a_text_that_was_changed_meanwhile_is_not_taken_back(
     post(program, "documents", TURKU)
     with_file = service._with_file
 
-    def overtaken(taken: Taken) -> Taken:
+    def overtaken(taken: ReadDocument) -> ReadDocument:
         monkeypatch.setattr(service, "_with_file", with_file)
         service.change("turku", DocumentInput(Text("Another text."), title="Turku"), by=None)
         return with_file(taken)
