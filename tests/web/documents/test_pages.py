@@ -356,7 +356,7 @@ def test_a_kept_answer_says_that_its_evidence_has_changed(answering: Deployment,
     now = staff.client.get(api, headers={"If-None-Match": untouched["ETag"]})
     assert now.status_code == 200
     assert now.json()["evidence_gone"] == [
-        {"block_id": ODYSSEY[0].block_id, "kind": "changed", "at": change.at.isoformat()}
+        {"block_id": ODYSSEY[0].block_id, "kind": "changed", "at": f"{change.at:%Y-%m-%dT%H:%M:%S.%fZ}"}
     ]
 
     staff.client.post(f"/manage/documents/document/change/{query}", FILM | SURE)  # the passage is back
