@@ -7,6 +7,7 @@ character that is not white space.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -21,6 +22,10 @@ SPECIAL_TOKENS = 3
 # Prose has four to six characters per wordpiece, but any run of letters without a space can be a single [UNK],
 # so the characters of a block are limited as well.
 MAX_BLOCK_CHARACTERS = 6000
+
+# How much of a block is filled before a section starts another one. A section that says its heading is understood
+# without those before it, so it soon has a block of its own.
+_HALF_FILLED, _LEAST_FILLED = 1 / 2, 1 / 8
 
 _Unit = tuple[int, int, int]  # start, end (characters), wordpieces
 
@@ -65,13 +70,16 @@ class Packer:
                 units.append((start, end, count))
             else:
                 units.extend(self._split(article.text, start, end, budget))
-        section_starts = {section.start for section in article.sections}
+        section_starts = {
+            section.start: _LEAST_FILLED if article.says_heading(section) else _HALF_FILLED
+            for section in article.sections
+        }
         blocks: list[Span] = []
         block_start = block_end = held = 0
         for start, end, count in units:
-            # A section starts a new block once the current one is half full: a block should have one topic, but
+            # A section starts a new block once the current one is filled enough: a block should have one topic, but
             # many tiny sections should not become many tiny blocks.
-            at_section = start in section_starts and held * 2 >= budget
+            at_section = held >= section_starts.get(start, math.inf) * budget
             if block_end and (held + count > budget or end - block_start > MAX_BLOCK_CHARACTERS or at_section):
                 blocks.append((block_start, block_end))
                 block_end = 0

@@ -30,7 +30,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """Cleaned text. Headings are not part of `text`; the lead section has none."""
+    """Cleaned text. Headings are not part of `text`, but for those of documents; the lead section has none."""
 
     id: str
     title: str
@@ -46,6 +46,11 @@ class Article:
                 break
             heading = section.heading
         return heading
+
+    def says_heading(self, section: Section) -> bool:
+        """Whether the section's text begins with its heading, in a line of its own."""
+        line = self.text[section.start : section.start + len(section.heading) + 1].partition("\n")[0]
+        return bool(line) and section.heading.startswith(line)
 
 
 @dataclass(frozen=True, slots=True)

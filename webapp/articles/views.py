@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from realm_core.corpus.records import Article, Block, Section
 from webapp.access.collections import access_of
 from webapp.access.roles import Action
 from webapp.articles import service as articles
@@ -19,9 +19,6 @@ from webapp.asking.shown import Passage
 from webapp.models import AskedAnswer
 from webapp.pages.guards import allowed
 from webapp.serving import pdf_places
-
-if TYPE_CHECKING:
-    from realm_core.corpus.records import Article, Block
 
 _PATH = " › "  # between a heading and its parents
 _DEEPEST = 4  # levels of headings with a style of their own
@@ -78,10 +75,15 @@ def article_parts(article: Article, block: Block, start: int | None, end: int | 
     """
     answer = (block.start + start, block.start + end) if start is not None and end is not None else None
     shown: dict[str, int] = {}
-    bounds = [(section.heading, section.start) for section in article.sections]
-    starts = [("", 0), *bounds]
-    for number, (path, first) in enumerate(starts):
-        last = starts[number + 1][1] if number + 1 < len(starts) else len(article.text)
+    starts = [Section("", 0), *article.sections]
+    for number, section in enumerate(starts):
+        path, first = section.heading, section.start
+        last = starts[number + 1].start if number + 1 < len(starts) else len(article.text)
+        if article.says_heading(section):  # it is shown as a heading, not once more as a paragraph
+            start_of_text = article.text.find("\n", first, last) + 1 or first
+            if first <= block.start < start_of_text:
+                block = replace(block, start=start_of_text)
+            first = start_of_text
         above, _, own = path.rpartition(_PATH)
         heading, level = (own, shown[above] + 1) if above in shown else (path, 2)
         if path:

@@ -308,17 +308,23 @@ def _first(*stated: str | None) -> str:
 
 
 def _with_sections(read: Sequence[DocumentSection]) -> tuple[str, tuple[Section, ...]]:
-    """Text and sections; a page number follows its heading, so that evidence can name it (`serving/pdf_places.py`)."""
+    """Text and sections; a page number follows its heading, so that evidence can name it (`serving/pdf_places.py`).
+
+    The text says the headings, too, each once: “30 days” answers nothing without “Annual leave” above it.
+    """
     from realm_core.corpus.records import Section
 
     sections: list[Section] = []
     pieces: list[str] = []
     length = 0
+    above: tuple[str, ...] = ()
     for one in read:
         heading = one.headings[-1] if one.headings else ""
+        text = f"{heading}\n{one.text}" if heading and one.headings != above else one.text
+        above = one.headings
         if one.page is not None:
             heading = f"{heading} (page {one.page})" if heading else f"Page {one.page}"
         sections.append(Section(heading, length))
-        pieces.append(one.text)
-        length += len(one.text) + 1
+        pieces.append(text)
+        length += len(text) + 1
     return "\n".join(pieces), tuple(sections)

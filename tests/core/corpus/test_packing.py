@@ -87,6 +87,20 @@ def test_a_new_section_opens_a_block_once_the_block_is_half_full() -> None:
     assert blocks("Title", text, sections) == [lead, f"{early}\n{late}"]
 
 
+def test_a_section_that_says_its_heading_soon_has_a_block_of_its_own() -> None:
+    """Whether the heading is followed by its page or not; one that is hardly begun is still filled up."""
+    lead, leave = "One line.", "Annual leave\n" + ("Words of leave. " * 12).strip()
+    sick, page = "Sick leave\n" + ("Words on it. " * 12).strip(), ("The next page of it. " * 5).strip()
+    text = f"{lead}\n{leave}\n{sick}\n{page}"
+    sections = tuple(
+        Section(heading, text.index(own))
+        for heading, own in (("Annual leave", leave), ("Sick leave (page 1)", sick), ("Sick leave (page 2)", page))
+    )
+    assert blocks("Title", text, sections) == [f"{lead}\n{leave}", f"{sick}\n{page}"]
+    unsaid = tuple(Section(f"On {section.heading}", section.start) for section in sections)
+    assert len(blocks("Title", text, unsaid)) == 1
+
+
 def test_articles_packed_together_and_alone_agree() -> None:
     articles = [Article(str(i), f"T{i}", "", "One sentence. " * (i * 40)) for i in range(4)]
     assert PACKER.pack(articles) == [PACKER.pack([article])[0] for article in articles]

@@ -102,6 +102,14 @@ def test_the_list_and_one_document(deployed: Deployment) -> None:
         show("nothing")
 
 
+def test_the_text_says_each_heading_once(deployed: Deployment) -> None:
+    first = b"# Handbook\n\nFor all.\n\n## Annual leave\n\n30 days.\n\n### Trainees\n\n28 days.\n\n"
+    given = File(first + b"## Annual leave\n\nAsk early.\n", "handbook.md")
+    documents.add([DocumentInput(given, "handbook", licence="CC0")], by=None)
+    said = "For all.\nAnnual leave\n30 days.\nTrainees\n28 days.\nAnnual leave\nAsk early."
+    assert (show("handbook").listed.title, show("handbook").text) == ("Handbook", said)
+
+
 @pytest.mark.parametrize(
     ("wrong", "error", "says"),
     [

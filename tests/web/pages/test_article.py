@@ -134,3 +134,17 @@ def test_sections_paragraphs_and_the_cut_block() -> None:
             inside = "".join(p.inside.marked for p in pieces if p.inside)
             assert inside == text[start:end]
             assert sum(p.first for p in pieces if p.inside) == 1
+
+
+def test_a_heading_that_the_text_says_is_shown_once() -> None:
+    text = "Lead.\nAnnual leave\nThirty days.\nSick leave\nBy nine."
+    sections = (
+        Section("Annual leave (page 1)", text.index("Annual")),
+        Section("Sick leave (page 2)", text.index("Sick")),
+    )
+    block = Block(0, "b", "T", text[6:31], 0, 6, 31, "", "")
+    lead, leave, sick = article_parts(Article("1", "T", "", text, sections), block, 13, 19)
+    assert [part.heading for part in (lead, leave, sick)] == ["", "Annual leave (page 1)", "Sick leave (page 2)"]
+    [thirty], [nine] = leave.paragraphs, sick.paragraphs
+    assert thirty.inside is not None and thirty.inside.marked == "Thirty" and thirty.first
+    assert (nine.inside, nine.before.strip()) == (None, "By nine.")
