@@ -24,6 +24,9 @@ _HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
 _MOST_COLUMNS = 63  # of a table in Word
 _NOTES = ("footnotes", "endnotes")
 _CONTAINERS = frozenset(f"{_W}{name}" for name in ("sdt", "sdtContent", "customXml", "ins", "moveTo", "smartTag"))
+_LONGEST_BOLD_LINE = 120  # characters
+_BELOW_STYLED = 10  # the level of a heading that no style makes one; styles have 1 to 9
+_OFF = ("0", "false", "off")
 _WORDS = {f"{_W}tab": " ", f"{_W}br": "\n", f"{_W}cr": "\n", f"{_W}noBreakHyphen": "-"}
 
 
@@ -145,12 +148,29 @@ class _Body:
             self._draft.heading(level, text)
         elif is_item:
             self._draft.item(text)
+        elif _stands_as_heading(paragraph):
+            self._draft.heading(_BELOW_STYLED, text)
         else:
             self._draft.paragraph(text)
 
     def _links(self, parent: Any) -> None:
         for link in parent.iter(f"{_W}hyperlink"):
             self._draft.link(self._targets.get(link.get(_R_ID), ""))
+
+
+def _stands_as_heading(paragraph: Any) -> bool:
+    """Whether a paragraph is what many write in the place of a heading: one short bold line above what is not bold."""
+    words = _text(paragraph).strip()
+    if "\n" in words or len(words) > _LONGEST_BOLD_LINE or words[-1:] in ".;," or not _is_bold(paragraph):
+        return False
+    below = next((one for one in paragraph.itersiblings() if one.tag != f"{_W}p" or _text(one).strip()), None)
+    return below is not None and below.tag in (f"{_W}p", f"{_W}tbl") and not _is_bold(below)
+
+
+def _is_bold(element: Any) -> bool:
+    runs = [run for run in element.iter(f"{_W}r") if _text(run).strip()]
+    marks = [run.find(f"{_W}rPr/{_W}b") for run in runs]
+    return bool(runs) and all(mark is not None and mark.get(f"{_W}val") not in _OFF for mark in marks)
 
 
 def _link_targets(part: Any) -> dict[str, str]:

@@ -51,7 +51,9 @@ _NUMBERED = re.compile(r"\(?(?:\d{1,2}|[a-z])[.)]\s")
 _A_WORD = re.compile(r"[^\W\d_]{4}")
 _SPACE = re.compile(r"\s+")
 _MADE_TITLE = re.compile(
-    r"(?:microsoft (?:word|powerpoint) ?-|untitled$|\S+\.(?:docx?|pdf|tex|dvi|indd|html?)$)", re.IGNORECASE
+    r"(?:microsoft (?:word|powerpoint|excel) ?-|about:|(?:untitled|unbenannt)[\s\d-]*$|"
+    r"\S+\.(?:docx?|xlsx?|pptx?|pdf|tex|dvi|indd|html?)$)",
+    re.IGNORECASE,
 )
 
 

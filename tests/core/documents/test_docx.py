@@ -61,6 +61,21 @@ def test_headings_lists_and_tables(reader: Reader) -> None:
     ]
 
 
+def test_a_bold_line_above_text_is_a_heading(reader: Reader) -> None:
+    document = docx.Document()
+    for text, bold in [
+        ("Whistleblowing", True), ("Reports are kept for three years.", False), ("Important", True), ("Twice", True),
+        ("Whoever reports is told the outcome.", False), ("The end.", True),
+    ]:  # fmt: skip
+        document.add_paragraph().add_run(text).bold = bold
+    read = reader.one(saved(document), "whistle.docx")
+    assert read.title == "Whistleblowing"
+    assert shown(read) == [
+        ((), "Reports are kept for three years.\nImportant"),
+        (("Twice",), "Whoever reports is told the outcome.\nThe end."),
+    ]
+
+
 def test_cells_over_several_rows_and_columns(reader: Reader) -> None:
     document = docx.Document()
     rows = [

@@ -66,7 +66,7 @@ def test_title_language_and_links(reader: Reader) -> None:
     assert document.sections[0].headings == ("The numbat",)
 
 
-@pytest.mark.parametrize("made", ["Microsoft Word - draft.docx", "untitled", "paper.dvi"])
+@pytest.mark.parametrize("made", ["Microsoft Word - draft.docx", "untitled", "Unbenannt-1", "about:blank", "paper.dvi"])
 def test_titles_that_programs_make_are_none(reader: Reader, made: str) -> None:
     assert reader.one(pdf(PAGES, title=made), "a.pdf").title == "The numbat"
 
