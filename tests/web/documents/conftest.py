@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.conf import LazySettings
@@ -30,6 +29,9 @@ from webapp.deployments.service import NotConfirmed, deploy
 from webapp.models import Deployment, IndexGeneration
 from webapp.serving.engine import holder
 
+# Each model once: that is nearly all that loading an engine takes, and no test changes a model.
+_load_model = cache(realm_core.serving.engine._load_model)
+
 
 def copied(folders: tuple[Path, Path, Path], to: Path) -> tuple[Path, Path, Path]:
     """The tiny deployment in a data folder of its own, for tests that write beside it."""
@@ -44,17 +46,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]
     return tiny_deployment(tmp_path_factory.mktemp("tiny"))
 
 
-@pytest.fixture(scope="session")
-def load_model() -> Callable[..., Any]:
-    """Loads each model once: nearly all that loading an engine takes, and no test changes a model."""
-    return cache(realm_core.serving.engine._load_model)
-
-
 @pytest.fixture
 def deployed(
     db: None,
     folders: tuple[Path, Path, Path],
-    load_model: Callable[..., Any],
     settings: LazySettings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -63,7 +58,7 @@ def deployed(
     settings.REALM_DATA = tmp_path
     monkeypatch.setattr(webapp.serving.engine, "_holder", None)
     monkeypatch.setattr(reading, "_run", read_here)
-    monkeypatch.setattr(realm_core.serving.engine, "_load_model", load_model)
+    monkeypatch.setattr(realm_core.serving.engine, "_load_model", _load_model)
     webapp.serving.living._views.clear()
     model, index, corpus = folders
     record_corpus(corpus)
