@@ -186,7 +186,9 @@ def test_feedback_keeps_the_focus(live_server: LiveServer, engine: FakeEngine, p
     wrong.press("Enter")
     expect(page.locator("#announcer")).to_have_text("Kept, thank you.")
     expect(wrong).to_be_focused()
+    page.evaluate("document.addEventListener('htmx:afterSettle', () => document.body.dataset.settled = 'yes')")
     page.get_by_role("button", name="Send").press("Enter")
+    expect(page.locator("body")).to_have_attribute("data-settled", "yes")  # the announcer said the same before
     expect(page.locator("#feedback-send")).to_be_focused()
     page.get_by_role("button", name="Take back").press("Enter")  # which is gone afterwards
     expect(page.locator("#announcer")).to_have_text("Taken back.")
