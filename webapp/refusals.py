@@ -33,3 +33,7 @@ class StateConflict(Exception):
     def members(self) -> dict[str, Any]:
         """Members of the problem details besides the standard ones."""
         return {}
+
+
+class PreconditionFailed(StateConflict):
+    """The present state is not the one that the request was made for (412 in REST)."""

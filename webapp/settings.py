@@ -301,7 +301,7 @@ DATA_UPLOAD_MAX_NUMBER_FILES = 1_000  # a form says itself that a hundred are to
 CORS_ALLOWED_ORIGINS = envlist("CORS_ORIGINS", [])
 CORS_URLS_REGEX = r"^/(api/|mcp$)"
 CORS_ALLOW_HEADERS = (
-    *("accept", "authorization", "content-type", "idempotency-key", "if-none-match", "x-request-id"),
+    *("accept", "authorization", "content-type", "idempotency-key", "if-match", "if-none-match", "x-request-id"),
     *("mcp-protocol-version", "mcp-method", "mcp-name"),
 )
 CORS_EXPOSE_HEADERS = (

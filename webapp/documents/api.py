@@ -51,7 +51,7 @@ from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.authentication import MayOperate, MayRead
 from webapp.rest.base import OperatorView, checked, problem_responses, without_body
 from webapp.rest.lists import PAGING, cursor_in, cursor_link, page_example, page_response, page_size, wrong_cursor
-from webapp.rest.parameters import idempotency_key, key_parameter, only_parameters
+from webapp.rest.parameters import IF_MATCH, idempotency_key, if_match, key_parameter, only_parameters
 from webapp.rest.throttle import EditThrottle
 
 BODY_BYTES: Final = LARGEST_FILE_BYTES + (1 << 20)  # a file and the rest of the request's body
@@ -74,7 +74,7 @@ _FILTERS: Final = (
         description="Of this collection only.",
     ),
 )
-_ABOUT: Final = ("licence", "attribution", "language", "date", "tags", "collection", "text")
+_ABOUT: Final = ("licence", "attribution", "language", "date", "tags", "collection", "text", "version")
 _REFUSED: Final = "What cannot be read is refused by name and reason (422), and nothing of the edit has happened."
 _DONE: Final = {
     200: OpenApiResponse(EditSerializer, description="The edit that the key has made already."),
@@ -206,6 +206,7 @@ class DocumentView(_DocumentsView):
     @extend_schema(
         operation_id="document",
         summary="A document with its text",
+        description="Its `ETag` is its `version`.",
         responses={200: DocumentSerializer, **problem_responses(400, 403, 404)},
         examples=[OpenApiExample("Document", value=examples.DOCUMENT, response_only=True, status_codes=["200"])],
     )
@@ -223,7 +224,8 @@ class DocumentView(_DocumentsView):
             "corpus": current_corpus_id(),
             "original": reverse("api-original", args=[document_id], request=request) if kept else None,
         }
-        return Response(_listed_json(shown.listed) | about)
+        tag = {} if shown.version is None else {"ETag": f'"{shown.version}"'}
+        return Response(_listed_json(shown.listed) | about, headers=tag)
 
     @extend_schema(
         operation_id="change_document",
@@ -231,9 +233,9 @@ class DocumentView(_DocumentsView):
         description="Replaces title and text (the text that it has stays with its headings). Licence, attribution, "
         "address, language, date, tags and collection stay if they are not given. Unchanged blocks keep their vectors. "
         + _REFUSED,
-        parameters=[_KEY],
+        parameters=[_KEY, IF_MATCH],
         request={"application/json": ChangedDocumentSerializer, "multipart/form-data": ChangedUploadSerializer},
-        responses={200: EditSerializer, **problem_responses(400, 403, 404, 409, 413, 415, 422, 429, 507)},
+        responses={200: EditSerializer, **problem_responses(400, 403, 404, 409, 412, 413, 415, 422, 429, 507)},
         examples=[
             OpenApiExample("A text", value=examples.NEW, request_only=True, media_type="application/json"),
             OpenApiExample("Edit", value=examples.EDIT, response_only=True, status_codes=["200"]),
@@ -246,9 +248,9 @@ class DocumentView(_DocumentsView):
         operation_id="describe_document",
         summary="Change what is said of a document",
         description="Its text stays, with headings, pages and a kept PDF, as does whatever is not given. " + _REFUSED,
-        parameters=[_KEY],
+        parameters=[_KEY, IF_MATCH],
         request={"application/json": AboutSerializer},
-        responses={200: EditSerializer, **problem_responses(400, 403, 404, 409, 413, 415, 422, 429)},
+        responses={200: EditSerializer, **problem_responses(400, 403, 404, 409, 412, 413, 415, 422, 429)},
         examples=[
             OpenApiExample("A licence and tags", value=examples.ABOUT, request_only=True),
             OpenApiExample("Edit", value=examples.EDIT, response_only=True, status_codes=["200"]),
@@ -258,10 +260,13 @@ class DocumentView(_DocumentsView):
         return self._changed(request, document_id, metadata_input(checked(request, AboutSerializer)))
 
     def _changed(self, request: Request, document_id: str, one: DocumentInput) -> Response:
-        sent = _sent("change", one) | {"document": document_id}
+        sent, versions = _sent("change", one) | {"document": document_id}, if_match(request)
         try:
             return self.edited(
-                request, sent, lambda kept: documents.change(document_id, one, by=self.operator, kept=kept), 200
+                request,
+                sent,
+                lambda kept: documents.change(document_id, one, by=self.operator, kept=kept, versions=versions),
+                200,
             )
         except DocumentMissing as error:
             raise NotFound(str(error)) from None
@@ -270,16 +275,17 @@ class DocumentView(_DocumentsView):
         operation_id="remove_document",
         summary="Remove a document",
         description="It is no longer searched. Stored answers do not change.",
-        parameters=[_KEY],
-        responses={204: None, **problem_responses(400, 403, 404, 409, 422, 429, 507)},
+        parameters=[_KEY, IF_MATCH],
+        responses={204: None, **problem_responses(400, 403, 404, 409, 412, 422, 429, 507)},
     )
     def delete(self, request: Request, document_id: str) -> Response:
         without_body(request)
+        versions = if_match(request)
         try:
             return self.edited(
                 request,
                 {"remove": document_id},
-                lambda kept: documents.remove([document_id], by=self.operator, kept=kept),
+                lambda kept: documents.remove([document_id], by=self.operator, kept=kept, versions=versions),
                 204,
             )
         except DocumentMissing as error:

@@ -46,6 +46,7 @@ DOCUMENT: Final[dict[str, Any]] = LISTED | {
     ],
     "corpus": _CORPUS,
     "original": None,
+    "version": "9b2e6d07c4f1a385",
 }
 
 EDIT: Final[dict[str, Any]] = {

@@ -155,7 +155,7 @@ class DocumentBlockSerializer(serializers.Serializer[Any]):
 
 
 class DocumentSerializer(ListedDocumentSerializer):
-    """A document with its text; without text and blocks if it was removed."""
+    """A document with its text; without text, blocks and version if it was removed."""
 
     licence = serializers.CharField(help_text="Empty: not stated.")
     attribution = serializers.CharField(help_text="Whom the text is by; empty: not stated.")
@@ -168,6 +168,9 @@ class DocumentSerializer(ListedDocumentSerializer):
     corpus = serializers.CharField(help_text="The corpus state, named as in answers.")
     original = serializers.URLField(
         allow_null=True, help_text="Address of the PDF that it was read from; null: none is kept."
+    )
+    version = serializers.CharField(
+        allow_null=True, help_text="Of its text and metadata, and its `ETag`; an edit may ask for it by `If-Match`."
     )
 
 

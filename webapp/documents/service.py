@@ -21,6 +21,7 @@ from realm_core.errors import RealmError
 from webapp.documents import fetching, originals
 from webapp.documents.inputs import BASE_FORMAT, DocumentInput, ReadDocument, Unreadable, checked, named, read
 from webapp.documents.states import ATTEMPTS, EditConflict, Overtaken, advanced
+from webapp.documents.versions import Versions, require
 from webapp.documents.viewing import DocumentMissing, active, current_view, opened
 from webapp.models import (
     GONE,
@@ -79,13 +80,23 @@ def add(given: Sequence[DocumentInput], *, by: User | None, kept: Kept | None = 
     return _put(given, by=by, kept=kept)
 
 
-def change(document_id: str, given: DocumentInput, *, by: User | None, kept: Kept | None = None) -> Edited:
-    """Replace a document; what is not given of it (`DocumentInput`) stays. DocumentMissing, and as `add` raises."""
-    return _put([given], by=by, kept=kept, changed_id=document_id)
+def change(
+    document_id: str, given: DocumentInput, *, by: User | None, kept: Kept | None = None, versions: Versions = None
+) -> Edited:
+    """Replace a document; what is not given of it (`DocumentInput`) stays.
+
+    Raises DocumentMissing, ChangedMeanwhile, and as `add` does.
+    """
+    return _put([given], by=by, kept=kept, changed_id=document_id, versions=versions)
 
 
-def remove(document_ids: Sequence[str], *, by: User | None, kept: Kept | None = None) -> Edited:
-    """Remove documents, all or none. DocumentMissing, EditConflict; EngineUnavailable if nothing is deployed."""
+def remove(
+    document_ids: Sequence[str], *, by: User | None, kept: Kept | None = None, versions: Versions = None
+) -> Edited:
+    """Remove documents, all or none.
+
+    Raises DocumentMissing, ChangedMeanwhile, EditConflict; EngineUnavailable if nothing is deployed.
+    """
     ids = tuple(dict.fromkeys(document_ids))
 
     def look(view: CorpusView) -> None:
@@ -93,6 +104,7 @@ def remove(document_ids: Sequence[str], *, by: User | None, kept: Kept | None = 
         for document_id in ids:
             if document_id not in there:
                 raise DocumentMissing(document_id)
+            require(view.document(there[document_id]), versions)
 
     return _edit(_Edit((), ids, look, by, kept), {})
 
@@ -119,7 +131,12 @@ def content_hash(document: LivingDocument) -> str:
 
 
 def _put(
-    given: Sequence[DocumentInput], *, by: User | None, kept: Kept | None, changed_id: str | None = None
+    given: Sequence[DocumentInput],
+    *,
+    by: User | None,
+    kept: Kept | None,
+    changed_id: str | None = None,
+    versions: Versions = None,
 ) -> Edited:
     began = time.perf_counter()
     taken = read_inputs(given, changed_id)
@@ -127,13 +144,17 @@ def _put(
 
     def look(view: CorpusView) -> None:
         there = view.with_ids(ids)
-        if changed_id is None and there:
-            raise DocumentExists(next(one for one in ids if one in there))
-        if changed_id is not None and not there:
+        if changed_id is None:
+            if there:
+                raise DocumentExists(next(one for one in ids if one in there))
+            return
+        if not there:
             raise DocumentMissing(changed_id)
-        for one in taken:
-            if one.text_of is not None and view.document(there[one.document.id]) != one.text_of:
-                raise Overtaken  # another edit has changed it since it was read
+        [one] = taken
+        present = view.document(there[one.document.id])
+        require(present, versions)
+        if one.text_of is not None and present != one.text_of:
+            raise Overtaken  # another edit has changed it since it was read
 
     taken = [_with_file(one) for one in taken]
     taken = [one if one.pdf is None else replace(one, original=originals.keep(one.pdf)) for one in taken]

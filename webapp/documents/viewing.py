@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from realm_core.errors import RealmError
+from webapp.documents.versions import version_of
 from webapp.models import CorpusState, Deployment, Document, DocumentStatus, IndexGeneration
 from webapp.serving.engine import EngineUnavailable
 from webapp.serving.living import state_of, view_of
@@ -50,7 +51,7 @@ class ShownBlock:
 
 @dataclass(frozen=True)
 class ShownDocument:
-    """One document with its text, in the current state; without text and blocks if it was removed."""
+    """One document with its text, in the current state; without text, blocks and version if it was removed."""
 
     listed: DocumentEntry
     text: str
@@ -61,6 +62,7 @@ class ShownDocument:
     date: datetime.date | None
     tags: tuple[str, ...]
     collection: str
+    version: str | None = None
 
 
 def active() -> Deployment:
@@ -141,6 +143,7 @@ def show(document_id: str, hidden: frozenset[str] = frozenset()) -> ShownDocumen
         document.date,
         document.tags,
         document.collection,
+        version_of(document),
     )
 
 

@@ -27,6 +27,7 @@ _DESCRIPTIONS: Final = {
     403: "This caller may not do this.",
     404: "There is no such thing.",
     409: "Not possible as things stand; `detail` says why.",
+    412: "The document was changed meanwhile: it has none of the versions in `If-Match`. `version` is its present one.",
     413: "The body is too large.",
     415: "The body is not JSON.",
     422: "This cannot be done; `detail` says why.",

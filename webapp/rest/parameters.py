@@ -1,4 +1,4 @@
-"""Query parameters, read strictly: filters and order of a list, whole numbers; and the header `Idempotency-Key`."""
+"""Query parameters, read strictly: filters and order of a list, whole numbers; and `Idempotency-Key` and `If-Match`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from webapp.refusals import FieldError, InvalidRequest
 _LARGEST_ID: Final = 2**63 - 1  # the largest value of an id column
 _TRUTH: Final = {"true": True, "false": False}
 _VISIBLE: Final = re.compile(r"[\x21-\x7e]{1,255}")
+_ENTITY_TAG: Final = re.compile(r'"([\x21\x23-\x7e\x80-\xff]*)"')
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,27 @@ def idempotency_key(request: Request) -> str | None:
     if key is not None and not _VISIBLE.fullmatch(key):
         raise InvalidRequest(FieldError("Idempotency-Key", "A key is 1 to 255 visible ASCII characters."))
     return key
+
+
+IF_MATCH: Final = OpenApiParameter(
+    "If-Match",
+    OpenApiTypes.STR,
+    OpenApiParameter.HEADER,
+    description="An `ETag` of this address, or several: nothing happens where it has another one now (412).",
+)
+
+
+def if_match(request: Request) -> frozenset[str] | None:
+    """The entity tags of `If-Match` (RFC 9110, 13.1.1), without quotes; None: any will do."""
+    told = request.headers.get("If-Match")
+    if told is None or told.strip() == "*":
+        return None
+    parts = _ENTITY_TAG.split(told)
+    tags, between = parts[1::2], parts[::2]
+    if not tags or set("".join(between)) - set(" \t,") or not all("," in one for one in between[1:-1]):
+        says = 'This must be * or entity tags such as "0f6c3d9c4be1f2a3", separated by commas; weak ones match nothing.'
+        raise InvalidRequest(FieldError("If-Match", says))
+    return frozenset(tag.partition("-")[0] for tag in tags)  # proxies that compress append -gzip to ours
 
 
 def whole_number(request: Request, name: str, default: int, *, low: int = 0, high: int = _LARGEST_ID) -> int:

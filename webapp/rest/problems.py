@@ -21,7 +21,7 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from realm_core.errors import CannotStore, RealmError
-from webapp.refusals import FieldError, InvalidRequest, StateConflict
+from webapp.refusals import FieldError, InvalidRequest, PreconditionFailed, StateConflict
 from webapp.request_id import get_request_id
 from webapp.serving.engine import EngineUnavailable
 
@@ -82,7 +82,8 @@ def describe(error: Exception) -> ErrorDescription | None:
         status, detail = 503, "The database does not answer."
         headers["Retry-After"] = str(_DATABASE_RETRY_S)
     elif isinstance(error, StateConflict):
-        status, detail, members = 409, str(error), error.members()
+        status = 412 if isinstance(error, PreconditionFailed) else 409
+        detail, members = str(error), error.members()
         if error.retry_after_s is not None:
             headers["Retry-After"] = str(error.retry_after_s)
     elif isinstance(error, CannotStore):

@@ -109,3 +109,4 @@ class ProblemSerializer(serializers.Serializer[Any]):
     confirm = serializers.CharField(
         required=False, help_text="Sent back as `confirm`, it confirms exactly these doubts."
     )
+    version = serializers.CharField(required=False, help_text="Of a document that was changed meanwhile.")

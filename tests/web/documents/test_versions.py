@@ -1,0 +1,96 @@
+"""Of two who change the same document, the second learns of it: `If-Match` over REST."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+
+from tests.web.conftest import Person
+from tests.web.operating import TokenClient, post, problem
+from webapp.documents import service
+from webapp.documents.inputs import DocumentInput, Text
+from webapp.models import Deployment
+
+ADDRESS = "/api/v1/documents/turku"
+TURKU = {"id": "turku", "title": "Turku", "text": "Turku is a city in Finland."}
+BODIES = {"put": {"title": "Turku", "text": "New."}, "patch": {"licence": "CC BY 4.0"}, "delete": None}
+Edit = Callable[..., HttpResponse]
+
+
+@pytest.fixture
+def edit(deployed: Deployment, staff: Person) -> Edit:
+    """Edits the document by a method, with If-Match and perhaps further headers."""
+    assert staff.user is not None
+    program = TokenClient(staff.user, "operate")
+    assert post(program, "documents", TURKU).status_code == 201
+
+    def send(method: str, tags: str, **headers: str) -> HttpResponse:
+        told = {} if BODIES[method] is None else {"data": BODIES[method], "content_type": "application/json"}
+        response: HttpResponse = getattr(program, method)(ADDRESS, headers={"If-Match": tags, **headers}, **told)
+        return response
+
+    return send
+
+
+def _another(text: str) -> None:
+    """What somebody else does to it."""
+    service.change("turku", DocumentInput(Text(text), title="Turku", licence="CC0"), by=None)
+
+
+def _shown() -> dict[str, Any]:
+    response = Client().get(ADDRESS)
+    told: dict[str, Any] = response.json()
+    assert response.get("ETag") == (told["version"] and f'"{told["version"]}"')
+    return told
+
+
+def test_an_edit_of_another_version_does_not_happen(edit: Edit) -> None:
+    first = _shown()
+    _another(TURKU["text"])  # the licence alone
+    second = _shown()
+    tag, old = f'"{second["version"]}"', f'"{first["version"]}"'
+    for method in BODIES:
+        told = problem(edit(method, old), 412)
+        assert "changed meanwhile" in told["detail"] and told["version"] == second["version"] != first["version"]
+    assert _shown() == second
+    for tags in (f"{old} ,{tag}", " * ", f'"{second["version"]}-gzip"'):
+        assert edit("patch", tags).status_code == 200, tags
+        _another(TURKU["text"])
+    assert edit("delete", tag).status_code == 204
+    assert _shown()["version"] is None
+    for method in BODIES:
+        problem(edit(method, tag), 404)
+
+
+def test_malformed_entity_tags_are_refused(edit: Edit) -> None:
+    for wrong in ("", "abc", 'W/"abc"', '"a" "b"', '"a', '*, "a"', '"a b"', ","):
+        for method in BODIES:
+            assert [one["field"] for one in problem(edit(method, wrong), 400)["errors"]] == ["If-Match"], wrong
+    assert _shown()["text"] == TURKU["text"]
+
+
+@pytest.mark.parametrize("method", BODIES)
+def test_no_other_edit_comes_between_check_and_commit(method: str, edit: Edit, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = service._commit
+
+    def overtaken(*arguments: Any) -> service.Edited:
+        monkeypatch.setattr(service, "_commit", commit)
+        _another("Another text.")
+        return commit(*arguments)
+
+    monkeypatch.setattr(service, "_commit", overtaken)
+    problem(edit(method, f'"{_shown()["version"]}"'), 412)
+    assert _shown()["text"] == "Another text."
+
+
+def test_an_edit_that_was_made_is_replayed_though_the_version_is_another_now(edit: Edit) -> None:
+    tag, key = f'"{_shown()["version"]}"', {"Idempotency-Key": "k"}
+    first, again = edit("put", tag, **key), edit("put", tag, **key)
+    assert (first.status_code, again.status_code, again["Idempotency-Replayed"]) == (200, 200, "true")
+    for _ in range(2):  # a refused edit takes no key
+        problem(edit("delete", tag, **{"Idempotency-Key": "another"}), 412)
+    assert edit("delete", f'"{_shown()["version"]}"', **{"Idempotency-Key": "another"}).status_code == 204
