@@ -12,6 +12,7 @@ from realm_client._async_client import AsyncClient
 from realm_client._client import Client
 from realm_client._errors import (
     ApiError,
+    ChangedMeanwhile,
     Conflict,
     FieldError,
     InvalidRequest,
@@ -76,6 +77,7 @@ __all__ = [
     "AsyncClient",
     "Block",
     "Candidate",
+    "ChangedMeanwhile",
     "Client",
     "Collection",
     "CollectionSettings",

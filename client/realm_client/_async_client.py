@@ -26,6 +26,7 @@ from realm_client._calls import (
     Patience,
     blocks_body,
     checked,
+    edit,
     following_page,
     list_call,
     once,
@@ -36,7 +37,7 @@ from realm_client._calls import (
 from realm_client._errors import ApiError
 from realm_client._filling import Filling
 from realm_client._reading import record
-from realm_client._records import Question
+from realm_client._records import NewDocument, Question
 
 T = TypeVar("T")
 
@@ -219,48 +220,46 @@ class AsyncClient:
         return await self._do(Call("GET", f"/originals/{segment(document_id)}", bytes, headers={"Accept": PDF}))
 
     async def add_document(
-        self, document: records.NewDocument, *, file: File | None = None, idempotency_key: str | None = None
+        self, document: NewDocument, *, file: File | None = None, idempotency_key: str | None = None
     ) -> records.Edit:
         """Add a document. file: one to be read, in place of a text or an address."""
-        body, headers = document.body(), once(idempotency_key)
-        return await self._do(Call("POST", "/documents", records.Edit, body=body, headers=headers, files=(file,)))
+        return await self._do(edit("POST", None, document.body(), idempotency_key, files=(file,)))
 
     async def add_documents(
-        self, documents: Sequence[records.NewDocument], *, idempotency_key: str | None = None
+        self, documents: Sequence[NewDocument], *, idempotency_key: str | None = None
     ) -> records.Edit:
         """Add documents by one edit, all or none."""
-        body = {"documents": [document.body() for document in documents]}
-        return await self._do(Call("POST", "/documents/bulk", records.Edit, body=body, headers=once(idempotency_key)))
+        return await self._do(edit("POST", "bulk", {"documents": [one.body() for one in documents]}, idempotency_key))
 
     async def add_files(
-        self, files: Sequence[File], about: records.NewDocument | None = None, *, idempotency_key: str | None = None
+        self, files: Sequence[File], about: NewDocument | None = None, *, idempotency_key: str | None = None
     ) -> records.Edit:
         """Add up to 100 files by one edit, all or none. about: what is said of all, without text, id, title and url."""
-        body, headers = about.body() if about else {}, once(idempotency_key)
-        return await self._do(Call("POST", "/documents/bulk", records.Edit, body=body, headers=headers, files=files))
+        return await self._do(edit("POST", "bulk", about.body() if about else {}, idempotency_key, files=files))
 
     async def change_document(
         self,
         document_id: str,
-        document: records.NewDocument,
+        document: NewDocument,
         *,
         file: File | None = None,
         idempotency_key: str | None = None,
+        if_match: str | None = None,
     ) -> records.Edit:
-        """Let a document be what is given, as a whole. file: as for `add_document`."""
-        path, body, headers = f"/documents/{segment(document_id)}", document.body(), once(idempotency_key)
-        return await self._do(Call("PUT", path, records.Edit, body=body, headers=headers, files=(file,)))
+        """Replace a document as a whole. file: as for `add_document`. if_match: its `version`, if no other will do."""
+        return await self._do(edit("PUT", document_id, document.body(), idempotency_key, if_match, (file,)))
 
     async def describe_document(
-        self, document_id: str, about: records.NewDocument, *, idempotency_key: str | None = None
+        self, document_id: str, about: NewDocument, *, idempotency_key: str | None = None, if_match: str | None = None
     ) -> records.Edit:
-        """Change what is said of a document and leave its text as it is. about: without text, address and id."""
-        path, headers = f"/documents/{segment(document_id)}", once(idempotency_key)
-        return await self._do(Call("PATCH", path, records.Edit, body=about.body(), headers=headers))
+        """Change what is said of a document, not its text. about: without text, address and id. if_match: as above."""
+        return await self._do(edit("PATCH", document_id, about.body(), idempotency_key, if_match))
 
-    async def remove_document(self, document_id: str, *, idempotency_key: str | None = None) -> None:
-        """Remove a document."""
-        await self._do(Call("DELETE", f"/documents/{segment(document_id)}", None, headers=once(idempotency_key)))
+    async def remove_document(
+        self, document_id: str, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> None:
+        """Remove a document. if_match: as for `change_document`."""
+        await self._do(edit("DELETE", document_id, None, idempotency_key, if_match))
 
     async def document_touched(self, document_id: str, *, most: int = 50) -> ledger.Touched:
         """The kept answers that read a document, and what they would be without it. most: of them listed, up to 500."""

@@ -177,6 +177,20 @@ def once(idempotency_key: str | None) -> dict[str, str]:
     return {"Idempotency-Key": idempotency_key or str(uuid4())}
 
 
+def edit(
+    method: str,
+    name: str | None,
+    body: Json | None,
+    idempotency_key: str | None,
+    if_match: str | None = None,
+    files: Sequence[File | None] = (),
+) -> Call[records.Edit]:
+    """An edit of documents. name: the last part of its address. if_match: the version that it is made for."""
+    path = "/documents" if name is None else f"/documents/{segment(name)}"
+    headers = once(idempotency_key) | ({} if if_match is None else {"If-Match": f'"{if_match}"'})
+    return Call(method, path, records.Edit, body=body, headers=headers, files=files)
+
+
 def segment(text: str) -> str:
     """Any text as one segment of a path."""
     return quote(text, safe="")

@@ -54,6 +54,14 @@ class Conflict(ApiError):
         self.confirm: str | None = problem.get("confirm")
 
 
+class ChangedMeanwhile(ApiError):
+    """Another edit came between: the document has not the version `if_match` (412). version: its present one."""
+
+    def __init__(self, problem: Mapping[str, Any], retry_after_s: int | None = None) -> None:
+        super().__init__(problem, retry_after_s)
+        self.version: str | None = problem.get("version")
+
+
 class TooManyRequests(ApiError):
     """More questions than are allowed (429); `retry_after_s` says when to come back."""
 
@@ -72,6 +80,7 @@ _KINDS: dict[int, type[ApiError]] = {
     403: NotAllowed,
     404: NotFound,
     409: Conflict,
+    412: ChangedMeanwhile,
     413: InvalidRequest,
     415: InvalidRequest,
     422: InvalidRequest,

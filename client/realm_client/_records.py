@@ -339,6 +339,7 @@ class Document:
 
     licence, attribution: empty: not stated.
     original: the address of the PDF that it was read from (`document_original` gets it); None: none is kept.
+    version: of text and metadata, for `if_match`; None: it was removed.
     """
 
     id: str
@@ -359,6 +360,7 @@ class Document:
     passages: tuple[Passage, ...]
     corpus: str
     original: str | None = None
+    version: str | None = None
 
 
 @dataclass(frozen=True)

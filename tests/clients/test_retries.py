@@ -14,6 +14,7 @@ import pytest
 from realm_client import (
     ApiError,
     AsyncClient,
+    ChangedMeanwhile,
     Client,
     Conflict,
     InvalidRequest,
@@ -181,6 +182,21 @@ def test_doubts_are_told(slept: list[float]) -> None:
     with pytest.raises(Conflict) as doubted:
         client(handler).deploy(3)
     assert (doubted.value.doubts, doubted.value.confirm) == (("It measures worse.",), "abc")
+
+
+def test_an_edit_names_the_version_that_it_is_for(slept: list[float]) -> None:
+    problem = {**busy(412, None).json(), "version": "9b2e6d07c4f1a385"}
+    handler, seen = in_turn(*(httpx.Response(412, json=problem) for _ in range(3)), httpx.Response(204))
+    realm, about = client(handler), NewDocument("A text.", title="A title")
+    for edit in (realm.change_document, realm.describe_document):
+        with pytest.raises(ChangedMeanwhile) as refused:
+            edit("d-1", about, if_match="0f6c3d9c4be1f2a3")
+        assert refused.value.version == "9b2e6d07c4f1a385"
+    with pytest.raises(ChangedMeanwhile):
+        realm.remove_document("d-1", if_match="0f6c3d9c4be1f2a3")
+    assert [one.headers["If-Match"] for one in seen] == ['"0f6c3d9c4be1f2a3"'] * 3
+    realm.remove_document("d-1")
+    assert "If-Match" not in seen[-1].headers and not slept
 
 
 def test_a_proxy_that_says_nothing_of_ours(slept: list[float]) -> None:
