@@ -18,6 +18,7 @@ from webapp.bodies import allow_larger_body
 from webapp.documents import fetching, previewing, service, touched
 from webapp.documents.forms import CHANGING, DocumentForm, StagedForm, initial
 from webapp.documents.inputs import DocumentInput, Staged
+from webapp.documents.versions import ChangedMeanwhile
 from webapp.documents.viewing import ShownDocument
 from webapp.documents.views import (
     FILE,
@@ -54,8 +55,10 @@ def change_document(request: HttpRequest) -> HttpResponse:
     try:
         if step != "change":
             return _preview(request, shown, form, fetching.staged(given))
-        edited = service.change(document_id, given, by=staff_member(request))
+        edited = service.change(document_id, given, by=staff_member(request), versions=form.versions)
     except REFUSALS as error:
+        if isinstance(error, ChangedMeanwhile):  # who goes on now knows of the other edit
+            typed.initial["version"] = error.version
         return form_page(request, CHANGING, typed, shown=shown, refused=error)
     fetching.forget_staged(given)
     say_edited(request, edited)
@@ -65,7 +68,7 @@ def change_document(request: HttpRequest) -> HttpResponse:
 def _preview(request: HttpRequest, shown: ShownDocument, form: DocumentForm, given: DocumentInput) -> HttpResponse:
     """What the change touches, with a form that holds what was given, hidden."""
     try:
-        preview = previewing.of_change(shown.listed.document_id, given)
+        preview = previewing.of_change(shown.listed.document_id, given, form.versions)
     except Exception:
         fetching.forget_staged(given)
         raise

@@ -21,6 +21,7 @@ from webapp.documents.inputs import (
     Staged,
     Text,
 )
+from webapp.documents.versions import Versions, only
 from webapp.documents.viewing import ShownDocument
 from webapp.pages.uploads import MOST_FILES, FileField, FilesField
 
@@ -69,6 +70,7 @@ class DocumentForm(forms.Form, metaclass=_AbstractForm):
         help_text="A name by which questions can be kept to it, and others kept out. Empty: that of the corpus.",
         widget=forms.TextInput(attrs={"list": "collections"}),
     )
+    version = forms.CharField(required=False, widget=forms.HiddenInput)  # of the document that is to be changed
 
     # Those that are seldom needed stand together, folded.
     further: tuple[str, ...] = ("url", "language", "date", "tags", "collection")
@@ -81,7 +83,7 @@ class DocumentForm(forms.Form, metaclass=_AbstractForm):
     @property
     def main_fields(self) -> list[forms.BoundField]:
         """The fields that are always shown."""
-        return [field for field in self if field.name not in self.further]
+        return [field for field in self.visible_fields() if field.name not in self.further]
 
     @property
     def further_fields(self) -> list[forms.BoundField]:
@@ -92,6 +94,11 @@ class DocumentForm(forms.Form, metaclass=_AbstractForm):
     def further_open(self) -> bool:
         """Whether the folded fields are open: if one was filled in or is wrong."""
         return any(field.value() or field.errors for field in self.further_fields)
+
+    @property
+    def versions(self) -> Versions:
+        """What a valid form says of the document that is to be changed."""
+        return only(self.cleaned_data["version"])
 
     def documents(self, document_id: str = "") -> list[DocumentInput]:
         """The documents in a valid form. document_id: of the document that the only one replaces."""
@@ -255,4 +262,5 @@ def initial(shown: ShownDocument) -> dict[str, Any]:
         "date": shown.date,
         "tags": ", ".join(shown.tags),
         "collection": shown.collection,
+        "version": shown.version,
     }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from webapp.documents import service
 from webapp.documents.inputs import DocumentInput, Unreadable
+from webapp.documents.versions import Versions, require
 from webapp.documents.viewing import ShownBlock, current_view
 
 if TYPE_CHECKING:
@@ -36,18 +37,20 @@ class Preview:
         return [block.block_id for block in self.gone]
 
 
-def of_change(document_id: str, given: DocumentInput) -> Preview:
+def of_change(document_id: str, given: DocumentInput, versions: Versions = None) -> Preview:
     """The effect that `service.change` would have; raises as that does."""
     from realm_core.living.documents import Changes, DocumentRefused
     from realm_core.living.editing import effect
 
     [taken] = service.read_inputs([given], document_id)
     view = current_view()[1]
+    places = view.with_ids([document_id])
+    for row in places.values():
+        require(view.document(row), versions)
     try:
         found = effect(view, Changes((taken.document,)))
     except DocumentRefused as error:
         raise Unreadable(*error.reasons.values()) from None
-    places = view.with_ids([document_id])
     present = [block for row in places.values() for block in view.blocks_of_article(row)]
     gone = frozenset(found.gone)
     return Preview(

@@ -20,6 +20,7 @@ from webapp.documents import bringing, folding, ledger, listing, previewing, ser
 from webapp.documents.forms import ADDING, LICENCES, DocumentForm, FileForm
 from webapp.documents.inputs import Unreadable
 from webapp.documents.service import Edited
+from webapp.documents.versions import ChangedMeanwhile, only
 from webapp.documents.viewing import DocumentMissing, ShownDocument
 from webapp.models import GONE, Collection, CorpusChange, DocumentStatus
 from webapp.pages.guards import View, console_action, console_form, console_page, staff_member
@@ -159,13 +160,15 @@ def remove_document(request: HttpRequest) -> HttpResponse:
     if shown.listed.status in GONE:
         messages.info(request, "It is removed already.")
         return redirect(document_address(shown.listed.document_id))
-    status = 200
+    status, overtaken = 200, False
     if request.method == "POST":
+        versions = only(request.POST.get("version", ""))
         try:
-            edited = service.remove([shown.listed.document_id], by=staff_member(request))
+            edited = service.remove([shown.listed.document_id], by=staff_member(request), versions=versions)
         except REFUSALS as error:
-            messages.error(request, str(error))
-            status = _status_of(error)
+            status, overtaken = _status_of(error), isinstance(error, ChangedMeanwhile)
+            if not overtaken:
+                messages.error(request, str(error))
         else:
             messages.success(request, f"“{shown.listed.title}” is removed. No answer reads it from now on.")
             return after_edit(edited)
@@ -176,6 +179,7 @@ def remove_document(request: HttpRequest) -> HttpResponse:
         "page": page,
         "rows": touched.recomputed(page, ids),
         "summary": touched.summary(ids),
+        "overtaken": overtaken,
     }
     return render(request, "manage/document_remove.html", context, status=status)
 
@@ -215,6 +219,7 @@ def form_page(
         "form": form,
         "shown": shown,
         "reasons": reasons,
+        "overtaken": isinstance(refused, ChangedMeanwhile),
         "way": form_for_source(request, forms)[0],
         "ways": [(name, label) for name, (label, _) in forms.items()],
         "licences": LICENCES,

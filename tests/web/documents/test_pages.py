@@ -292,6 +292,37 @@ def test_a_change_shows_first_what_it_touches(answering: Deployment, staff: Pers
     assert "nothing has changed" in staff.client.post(address, all_of_it | SURE, follow=True).content.decode()
 
 
+def test_an_edit_that_came_between_is_said_and_not_overwritten(answering: Deployment, staff: Person) -> None:
+    """Before the change is looked at, and after; what was typed stays, and takes the place of what was read since."""
+    query = _added(staff)
+    document_id = Document.objects.get().document_id
+    address = f"/manage/documents/document/change/{query}"
+    typed = {**FILM, "text": "What was typed.", **_hidden(staff.client.get(address).content.decode())}
+    removal = _hidden(staff.client.get(f"/manage/documents/document/remove/{query}").content.decode())
+
+    def another(text: str) -> None:
+        service.change(document_id, DocumentInput(Text(text), title="Another"), by=None)
+
+    def refused(sent: dict[str, str], text: str) -> dict[str, str]:
+        response = staff.client.post(address, sent)
+        page = response.content.decode()
+        assert response.status_code == 409 and viewing.show(document_id).text == text
+        assert "This document was changed after you opened this page, so nothing has been done." in _plain(page)
+        assert f'href="/manage/documents/document/{query}"' in page and "What was typed." in page
+        return typed | _hidden(page)
+
+    another("The first.")
+    gone = staff.client.post(f"/manage/documents/document/remove/{query}", removal)
+    assert gone.status_code == 409 and "so nothing has been done" in gone.content.decode()
+    now = refused(typed, "The first.")
+    looked = _hidden(staff.client.post(address, now).content.decode())
+    another("The second.")
+    now = refused(looked | SURE, "The second.")
+    looked = _hidden(staff.client.post(address, now).content.decode())
+    assert staff.client.post(address, looked | SURE).status_code == 302
+    assert viewing.show(document_id).text == "What was typed."
+
+
 def test_what_is_changed_is_the_file_that_was_looked_at(answering: Deployment, staff: Person) -> None:
     query = _added(staff)
     address = f"/manage/documents/document/change/{query}&from=file"
