@@ -323,6 +323,14 @@ def test_what_makes_no_sense_is_refused(values: dict[str, Any], says: str) -> No
     assert not Schedule.objects.exists()
 
 
+def test_a_source_that_nobody_knows_how_to_read_again_is_refused_when_it_is_saved(deployed: IndexGeneration) -> None:
+    CorpusSnapshot.objects.update(source="jsonl")  # ingested by `manage.py ingest`, of which no job is recorded
+    with pytest.raises(RealmError, match="No job ingested vital-en"):
+        schedule(ingest=True)
+    assert not Schedule.objects.exists()
+    assert schedule(ingest=False).pk
+
+
 def test_who_edits_is_written_down(staff: Person) -> None:
     one = scheduling.save(Schedule(corpus_name="vital-en", trigger=Trigger.EVERY, hours=6), by=staff.user)
     assert one.created_by == staff.user

@@ -51,7 +51,8 @@ _ATTEMPTS: Final = 3  # at one step, if what was checked for it changes at the s
 
 def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
     """Record a new or changed schedule and compute when it is due. RealmError if it is not valid."""
-    if not CorpusSnapshot.objects.filter(name=schedule.corpus_name).exists():
+    corpus = CorpusSnapshot.objects.filter(name=schedule.corpus_name).first()
+    if corpus is None:
         raise RealmError(f"There is no corpus called {schedule.corpus_name}.")
     if schedule.trigger == Trigger.EVERY and not schedule.hours:
         raise RealmError("Enter the interval in hours.")
@@ -67,6 +68,8 @@ def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
     schedule.at = schedule.at if schedule.trigger == Trigger.AT else None
     schedule.weekday = schedule.weekday if schedule.trigger == Trigger.AT else None
     schedule.ingest = schedule.ingest and schedule.trigger != Trigger.NEW_MODEL  # which indexes what there is
+    if schedule.ingest:
+        source_of(corpus)
     schedule.due_at = next_due(schedule, timezone.now()) if schedule.enabled else None
     with transaction.atomic():
         earlier = Schedule.objects.select_for_update().filter(pk=schedule.pk).first()
