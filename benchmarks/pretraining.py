@@ -328,8 +328,8 @@ def _builder(inputs: Inputs, threads: int) -> Iterator[None]:
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "snapshots" / step_name(1)
         made.mkdir(parents=True)
-        for name in ("config.json", "model.safetensors"):  # but not the vectors that it may have brought along
-            shutil.copy(inputs.model / name, made / name)
+        for path in filter(Path.is_file, inputs.model.iterdir()):  # but not the vectors that it may have brought along
+            shutil.copy(path, made / path.name)
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "realm_core", "refresh", "--quiet", "--with-parent", str(os.getpid())),
