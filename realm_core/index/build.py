@@ -30,7 +30,7 @@ from realm_core.index.approximate_build import build_search, end_build
 from realm_core.index.choice import SearchKind, search_of
 from realm_core.index.embedding import embed, embed_rows
 from realm_core.index.generation import read_shard
-from realm_core.index.manifest import FORMAT, MANIFEST_FILE, is_complete, read_manifest, verify
+from realm_core.index.manifest import FORMAT, MANIFEST_FILE, SHIPPED, is_complete, read_manifest, verify
 from realm_core.index.tasks import SHARD_ROWS, Index
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
@@ -43,7 +43,6 @@ from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
 
 IDENTITY = "identity.json"  # in a partial folder: model, snapshot and shards
-SHIPPED = "vectors"  # folder of a generation that may come with a model: vectors of one snapshot
 _CHUNK_ROWS = 512  # tokenised and sorted by length together; also the interval of progress and stop requests
 _CHUNK_ROWS_GPU = 8192  # about a second on a GPU
 _PIECE_ROWS = 8192  # kept together; some minutes of a processor

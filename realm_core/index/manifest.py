@@ -10,6 +10,7 @@ from realm_core.files import checksum, plain_name, read_json
 
 FORMAT = 1
 MANIFEST_FILE = "manifest.json"
+SHIPPED = "vectors"  # folder of a generation that may come with a model: vectors of one snapshot
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ _MATCH_TIMEOUT_S = 1.0  # per expression and text; those of CuratedTREC take abo
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
+@lru_cache(maxsize=4096)  # the spans of one question's blocks are much the same words
 def normalise_answer(text: str) -> str:
     """NFD and lower case, without ASCII punctuation and the articles a / an / the, white space folded (ORQA's code)."""
     text = unicodedata.normalize("NFD", text).lower().translate(_NO_PUNCTUATION)

@@ -164,8 +164,9 @@ def _called_alike(key: str, title: str, called: Mapping[str, str], by_key: Mappi
 def _fragments(wordings: Sequence[Wording]) -> dict[str, str]:
     """key → that of the longest name whose last words it is, at the same place; it has several words itself."""
     found = {}
+    ending = _by_word(wordings, -1)
     for short in wordings:
-        wholes = [whole for whole in wordings if _is_fragment(short, whole)]
+        wholes = [whole for whole in ending[_word(short, -1)] if _is_fragment(short, whole)]
         if wholes:
             longest = max(wholes, key=lambda whole: (len(whole.key), whole.key))
             # Otherwise it ends two names.
@@ -204,8 +205,15 @@ def _joined(
     own_articles: normalised titles of articles that begin in the evidence.
     """
     joined: dict[str, tuple[str, str]] = {}
+    beginning, ending = _by_word(wordings, 0), _by_word(wordings, -1)
     for short in wordings:
-        fits = [(head, rule) for head in wordings if (rule := _rule(short, head, texts, own_articles))]
+        first, last = _word(short, 0), _word(short, -1)
+        if _YEAR.fullmatch(short.key):
+            near = [head for head in wordings if short.key in head.text]
+        else:
+            near = [*beginning[first], *ending[last]]
+        rules = {head.key: (head, rule) for head in near if (rule := _rule(short, head, texts, own_articles))}
+        fits = list(rules.values())
         # Several heads are fine for year and place, which are checked in the text, but ambiguous for names.
         if len(fits) == 1 or (fits and all(rule in ("year", "place") for _, rule in fits)):
             head, rule = max(fits, key=lambda fit: (fit[0].probability, fit[0].key))
@@ -218,6 +226,18 @@ def _joined(
         if short_key not in heads:
             members.setdefault(head_key, []).append((short_key, rule))
     return members, {key: head for head, own in members.items() for key, _ in own}
+
+
+def _by_word(wordings: Sequence[Wording], place: int) -> dict[str, list[Wording]]:
+    """The wordings by the first (0) or last (-1) word of their keys: names that join have one of the two in common."""
+    by_word: dict[str, list[Wording]] = {}
+    for wording in wordings:
+        by_word.setdefault(_word(wording, place), []).append(wording)
+    return by_word
+
+
+def _word(wording: Wording, place: int) -> str:
+    return wording.key.split(" ")[place]
 
 
 def _keep_one_year(joined: dict[str, tuple[str, str]], by_key: Mapping[str, Wording]) -> None:

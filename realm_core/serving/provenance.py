@@ -12,8 +12,8 @@ Legend: K blocks read, Y candidate answers.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from realm_core.questions.answers import normalise_answer
@@ -134,7 +134,18 @@ class Answer:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON with the fields as keys, and the confidence."""
-        return {**asdict(self), "confidence": self.confidence}
+        # By hand: dataclasses.asdict also copies every number, of a hundred candidates, and takes ten times as long.
+        return {
+            **vars(self),
+            "answer": None if self.answer is None else dict(vars(self.answer)),
+            "answers": tuple(dict(vars(answer)) for answer in self.answers),
+            "evidence": tuple(
+                {**vars(block), "candidates": tuple(dict(vars(candidate)) for candidate in block.candidates)}
+                for block in self.evidence
+            ),
+            "timings_ms": dict(self.timings_ms),
+            "confidence": self.confidence,
+        }
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> Answer:
@@ -176,7 +187,8 @@ def conclude(reading: Answer) -> Answer:
     for position, block in enumerate(blocks):
         for candidate in block.candidates:
             likelihoods_YK.setdefault(candidate.key, [0.0] * len(blocks))[position] = candidate.likelihood
-    named = _named(blocks, prior_K, {key: marginal.marginal(prior_K, row_K) for key, row_K in likelihoods_YK.items()})
+    spellings = _spellings(blocks, prior_K)
+    named = _named(blocks, spellings, {key: marginal.marginal(prior_K, row_K) for key, row_K in likelihoods_YK.items()})
     rows_YK = [
         [math.fsum(column) for column in zip(*(likelihoods_YK[key] for key in one.keys), strict=True)] for one in named
     ]
@@ -185,7 +197,7 @@ def conclude(reading: Answer) -> Answer:
         key=lambda item: (-item[0], item[1].keys),
     )
     answers = tuple(
-        RankedAnswer(one.text, probability, _other_spellings(blocks, prior_K, one), min(1.0, max(row_K)))
+        RankedAnswer(one.text, probability, _other_spellings(spellings, one), min(1.0, max(row_K)))
         for probability, one, row_K in ranked
     )
 
@@ -228,17 +240,15 @@ def conclude(reading: Answer) -> Answer:
 
 
 def _named(
-    blocks: Collection[Evidence], prior_K: list[float], probabilities: dict[str, float]
+    blocks: Collection[Evidence], spellings: Mapping[str, str], probabilities: Mapping[str, float]
 ) -> list[naming.NamedAnswer]:
     """The candidates grouped by name."""
+    places: dict[str, dict[str, tuple[int, int]]] = {key: {} for key in probabilities}
+    for block in blocks:
+        for candidate in block.candidates:
+            places[candidate.key][block.block_id] = (candidate.start, candidate.end)
     wordings = [
-        naming.Wording(
-            key,
-            _spelling(blocks, prior_K, key),
-            probability,
-            {block.block_id: (c.start, c.end) for block in blocks for c in block.candidates if c.key == key},
-        )
-        for key, probability in probabilities.items()
+        naming.Wording(key, spellings[key], probability, places[key]) for key, probability in probabilities.items()
     ]
     titles = {block.block_id: block.title for block in blocks if block.opens}
     return naming.same_names(wordings, {block.block_id: block.text for block in blocks}, titles)
@@ -275,17 +285,17 @@ def _share(probability: float, no_answer_probability: float | None) -> float:
     return probability / both if both > 0 else 0.0
 
 
-def _other_spellings(blocks: Collection[Evidence], prior_K: list[float], named: naming.NamedAnswer) -> tuple[str, ...]:
+def _other_spellings(spellings: Mapping[str, str], named: naming.NamedAnswer) -> tuple[str, ...]:
     """The wordings that an answer includes; the displayed one only if it is displayed as something else, a title."""
-    first, *others = (_spelling(blocks, prior_K, key) for key in named.keys)
+    first, *others = (spellings[key] for key in named.keys)
     return (*(() if normalise_answer(first) == normalise_answer(named.text) else (first,)), *others)
 
 
-def _spelling(blocks: Collection[Evidence], prior_K: list[float], key: str) -> str:
-    """The spelling with the highest probability, summed over the blocks."""
-    weights: dict[str, float] = {}
+def _spellings(blocks: Collection[Evidence], prior_K: Sequence[float]) -> dict[str, str]:
+    """The spelling of each candidate's key with the highest probability, summed over the blocks."""
+    weights: dict[str, dict[str, float]] = {}
     for block, prior in zip(blocks, prior_K, strict=True):
         for candidate in block.candidates:
-            if candidate.key == key:
-                weights[candidate.text] = weights.get(candidate.text, 0.0) + prior * candidate.likelihood
-    return max(weights, key=lambda text: (weights[text], text))
+            own = weights.setdefault(candidate.key, {})
+            own[candidate.text] = own.get(candidate.text, 0.0) + prior * candidate.likelihood
+    return {key: max(own, key=lambda text: (own[text], text)) for key, own in weights.items()}

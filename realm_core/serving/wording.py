@@ -8,6 +8,7 @@ _ARTICLE = re.compile(r"(?:a(?! cappella\b| priori\b| posteriori\b| la\b)|an|the
 _ABBREVIATION = re.compile(r"\b(?:(?:[A-Z]\.)+[A-Z]|Jr|Sr|Inc|Ltd|Co)$")
 _WORD = re.compile(r"\w")
 _PAIRS = (('"', '"'), ("“", "”"), ("«", "»"), ("(", ")"), ("[", "]"))
+_MARK = re.compile(r"[\"“”«»()\[\]]")
 
 
 def displayed(text: str, start: int, end: int) -> tuple[int, int]:
@@ -18,7 +19,7 @@ def displayed(text: str, start: int, end: int) -> tuple[int, int]:
     """
     if article := _ARTICLE.match(text, start, end):
         start += article.end() - article.start()
-    for opening, closing in _PAIRS:
+    for opening, closing in _PAIRS if _MARK.search(text, start, end) else ():
         lacking = _lacking(text[start:end], opening, closing)
         if "opening" in lacking and text[start - 1 : start] == opening:
             start -= 1

@@ -276,6 +276,12 @@ def test_files_are_short_enough_to_read() -> None:
     assert not long, "\n".join(long)
 
 
+def test_nothing_lies_loose_at_the_top() -> None:
+    loose = {path.name for path in TOP.iterdir() if path.is_file() and not path.name.startswith(".")}
+    texts = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "constraints.txt"}
+    assert loose <= texts | {"Dockerfile", "Makefile", "compose.yaml", "manage.py", "pyproject.toml"}
+
+
 def test_every_module_says_what_it_is() -> None:
     silent = [
         str(path.relative_to(TOP))

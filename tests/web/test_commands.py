@@ -21,9 +21,15 @@ import webapp.management.commands.setup_data as command
 import webapp.operations.activity as core
 from realm_core.corpus.tables import FORMAT as CORPUS_FORMAT
 from realm_core.errors import RealmError, Stopped
+from realm_core.files import read_json, write_json
+from realm_core.index.build import build
 from realm_core.index.manifest import FORMAT as INDEX_FORMAT
+from realm_core.index.manifest import SHIPPED, read_manifest
 from realm_core.model.identity import read_hashes
+from realm_core.runs.activity import Activity
+from tests.tiny import tiny_model, tiny_snapshot
 from tests.web.conftest import FakeEngine, Loader
+from webapp.artefacts.registering import adopt_model
 from webapp.deployments import service as deploying
 from webapp.models import (
     AskedAnswer,
@@ -74,6 +80,27 @@ def test_ask_while_nothing_is_deployed(loader: Loader) -> None:
 
 
 # ---- setup_data
+
+
+@pytest.mark.parametrize("same_embedder", [True, False])
+def test_a_model_uses_the_vectors_that_came_with_the_one_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same_embedder: bool
+) -> None:
+    """As `MODEL=realm-mini make run` does: only realm-base has vectors, and the index is built from a copy."""
+    shipped, corpus = tmp_path / "shipped", tiny_snapshot(tmp_path)
+    shipped.mkdir()
+    mini = tiny_model(tmp_path / "made").rename(shipped / "realm-mini")
+    base = Path(shutil.copytree(mini, shipped / "realm-base"))
+    build(base, corpus, tmp_path / "first", Activity(quiet=True), device="cpu").rename(base / SHIPPED)
+    if not same_embedder:
+        config = read_json(mini / "config.json")
+        write_json(mini / "config.json", {**config, "block_hash": "another one"}, sealed=True)
+    own = resolve(adopt_model(mini).path)
+    assert (own / SHIPPED).exists() == same_embedder
+    if same_embedder:
+        monkeypatch.setattr("realm_core.index.build._build_shards", None)
+        built = build(own, corpus, tmp_path / "indexes", Activity(quiet=True), device="cpu")
+        assert read_manifest(built)["shards"] == read_manifest(base / SHIPPED)["shards"]
 
 
 class Activities:

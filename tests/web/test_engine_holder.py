@@ -77,7 +77,7 @@ def test_the_first_question_starts_the_loading(loader: Loader) -> None:
     loader.may_go_on.set()
     until(lambda: holder().status().state == "ready")
     with serving() as service:
-        assert service.deployment_id == deployment.pk
+        assert service.deployment.pk == deployment.pk
     assert len(loader.engines) == 1
 
 
@@ -87,7 +87,7 @@ def test_a_new_deployment_is_loaded_beside_the_old_one(loader: Loader) -> None:
     loader.may_go_on.clear()
     second = stored.deployment()
     with serving() as service:
-        assert service.deployment_id == first.pk  # answers while the other is loading
+        assert service.deployment.pk == first.pk  # answers while the other is loading
         loader.may_go_on.set()
         until(lambda: len(loader.engines) == 2)
         until(lambda: holder().status().deployment_id == second.pk)
@@ -95,7 +95,7 @@ def test_a_new_deployment_is_loaded_beside_the_old_one(loader: Loader) -> None:
         assert not service.unused.is_set() and not loader.engines[0].closed  # this question still uses it
     until(lambda: loader.engines[0].closed)
     with serving() as service:
-        assert service.deployment_id == second.pk
+        assert service.deployment.pk == second.pk
     assert not loader.engines[1].closed
 
 
@@ -106,7 +106,7 @@ def test_a_deployment_that_cannot_be_loaded_leaves_the_old_one_answering(loader:
     stored.deployment()
     holder().refresh(wait=True)
     with serving() as service:
-        assert service.deployment_id == first.pk
+        assert service.deployment.pk == first.pk
     status = holder().status()
     assert (status.state, status.reason) == ("ready", "shard 3 is damaged.")
 
@@ -135,7 +135,7 @@ def test_a_process_that_starts_with_a_damaged_pair_answers_with_the_last_good_on
     loader.damaged = {bad.pk, active.pk}
     holder().refresh(wait=True)
     with serving() as service:
-        assert service.deployment_id == good.pk
+        assert service.deployment.pk == good.pk
     status = holder().status()
     assert (status.state, status.deployment_id) == ("ready", good.pk)
     assert status.reason == f"shard 3 of {active.index.generation} is damaged."

@@ -25,6 +25,7 @@ from tests.core.corpus.dumps import dump, page
 from tests.web.documents.conftest import answering, deployed, folders  # noqa: F401  (fixtures)
 from webapp.models import AuditEntry, CorpusSnapshot, Deployment, Job, Schedule
 from webapp.models.schedule import ScheduleStage
+from webapp.serving.engine import holder
 from webapp.sources import dumps
 from webapp.sources.dumps import Dump, fetch, newest
 from webapp.sources.service import sources
@@ -341,6 +342,8 @@ def test_page_and_rest_say_how_much_is_in(
 
     assert ask()["corpus_share"] == 1 and " is in so far" not in client.get("/").content.decode()
     CorpusSnapshot.objects.update(share=0.0312)
+    holder().close()
+    holder().refresh(wait=True)  # what answers is read once
     assert re.search(r"3\.1.% of <bdi>tiny</bdi> is in so far", client.get("/").content.decode())
     answer = ask()
     assert answer["corpus_share"] == 0.0312

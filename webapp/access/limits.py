@@ -92,8 +92,11 @@ def _counted(what: str, who: str, limit: int, period_s: int, number: int = 1) ->
     now = time.time()
     key = f"{what}:{who}:{int(now // period_s)}"
     try:
-        cache.add(key, 0, timeout=period_s + 1)
-        counted = cache.incr(key, number)
+        try:
+            counted = cache.incr(key, number)
+        except ValueError:  # the first of this period
+            cache.add(key, 0, timeout=period_s + 1)
+            counted = cache.incr(key, number)
     except (RedisError, ValueError) as error:  # ValueError: the key expired in between
         log.warning("Rate limits are off, the cache cannot be reached: %s", error)
         return None

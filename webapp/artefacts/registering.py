@@ -14,7 +14,7 @@ from typing import Any
 from realm_core.errors import RealmError, printable
 from realm_core.files import disk_errors, read_json, remove_folder
 from realm_core.index.choice import search_of
-from realm_core.index.manifest import read_manifest
+from realm_core.index.manifest import SHIPPED, is_complete, read_manifest
 from realm_core.model.identity import read_hashes
 from realm_core.object_store import publish
 from webapp.models import CorpusSnapshot, IndexGeneration, Job, ModelVersion, SpanSet
@@ -80,11 +80,12 @@ def record_model(
 
 
 def adopt_model(folder: Path) -> ModelVersion:
-    """Record a shipped model, as a copy in the data folder.
+    """Record a shipped model, as a copy in the data folder, with vectors that its block embedder made for any model
+    beside it.
 
     A newer release replaces the shipped folder; the copy remains, named after its hash, for a roll-back.
     """
-    model_hash, _ = read_hashes(folder)
+    model_hash, block_hash = read_hashes(folder)
     own = models_dir() / f"{folder.name}-{model_hash[:8]}"
     if not all((own / path.relative_to(folder)).exists() for path in folder.rglob("*")):
         remove_folder(own)
@@ -92,8 +93,16 @@ def adopt_model(folder: Path) -> ModelVersion:
             own.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=own.parent, prefix=".adopt-") as temporary:
                 made = Path(shutil.copytree(folder, Path(temporary, own.name), copy_function=_link))
+                if (vectors := _vectors_beside(folder, block_hash)) is not None and not (made / SHIPPED).exists():
+                    shutil.copytree(vectors, made / SHIPPED, copy_function=_link)
                 publish(made, own)
     return record_model(own, name=folder.name)
+
+
+def _vectors_beside(folder: Path, block_hash: str) -> Path | None:
+    """Vectors that a model in the same folder as this one brings, if they are of the block embedder `block_hash`."""
+    complete = (path for path in sorted(folder.parent.glob(f"[!.]*/{SHIPPED}")) if is_complete(path))
+    return next((path for path in complete if read_manifest(path)["block_hash"] == block_hash), None)
 
 
 def is_there(model: ModelVersion) -> bool:

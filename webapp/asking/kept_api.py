@@ -51,7 +51,7 @@ def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[st
         ],
         "purged_at": None if asked.purged_at is None else _time(asked.purged_at),
         "question_language": foreign_language(asked.question),
-        "corpus_share": Deployment.objects.values_list("index__corpus__share", flat=True).get(pk=asked.deployment_id),
+        "corpus_share": asked.deployment.index.corpus.share,
         # The time of rendering is known only afterwards, and this response must not change later.
         "serving_ms": {stage: spent_ms for stage, spent_ms in asked.serving_ms.items() if stage != "render"},
         **reading,
@@ -93,5 +93,5 @@ class AnswerView(CachedView):
     )
     def get(self, request: Request, answer_id: UUID) -> Response:
         only_parameters(request, ("without",))
-        asked = readable_answer(request, answer_id)
+        asked = readable_answer(request, answer_id, "deployment__index__corpus")
         return Response(answer_json(asked, list(dict.fromkeys(request.query_params.getlist("without")))))

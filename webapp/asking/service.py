@@ -25,7 +25,7 @@ from webapp import metrics
 from webapp.access.collections import CollectionAccess, access_of
 from webapp.asking.scope import Filters, checked_collections, checked_filters, scope_of
 from webapp.metrics.middleware import current_asking, listens, served
-from webapp.models import AskedAnswer, EvidenceBlock
+from webapp.models import AskedAnswer, Deployment, EvidenceBlock
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.request_id import set_answer_id
 from webapp.serving.engine import EngineUnavailable, Serving, serving
@@ -160,7 +160,7 @@ def ask(
     try:
         with serving() as service:
             answer = _answer(service, request, listens())
-        asked = _store(request, answer, service.deployment_id, asker, session_key, kept)
+        asked = _store(request, answer, service.deployment, asker, session_key, kept)
     except Exception as error:
         _count(error)
         raise
@@ -206,7 +206,7 @@ def ask_many(
                     continue
                 assert isinstance(request, AskRequest)
                 try:
-                    asked = _store(request, answer, service.deployment_id, asker, session_key)
+                    asked = _store(request, answer, service.deployment, asker, session_key)
                 except Error as error:  # also InterfaceError, which is no DatabaseError
                     close_old_connections()
                     _count(error)
@@ -291,7 +291,7 @@ def _count(error: Exception, questions: int = 1) -> None:
 def _store(
     request: AskRequest,
     answer: Answer,
-    deployment_id: int,
+    deployment: Deployment,
     asker: User | AnonymousUser | None,
     session_key: str,
     kept: Callable[[AskedAnswer], None] | None = None,
@@ -307,7 +307,7 @@ def _store(
         collections=list(request.collections),
         filters=request.filters.as_dict(),
         as_typed=request.as_typed,
-        deployment_id=deployment_id,
+        deployment=deployment,
         again_of=request.again_of,
         latency_ms=answer.latency_ms,
     )

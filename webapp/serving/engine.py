@@ -58,7 +58,7 @@ _EARLIER = 3  # earlier pairs to try if none is loaded and the active one cannot
 class Serving:
     """A loaded engine and its deployment."""
 
-    deployment_id: int
+    deployment: Deployment
     engine: Engine
     repeats: Repeats[Answer] = field(default_factory=lambda: Repeats(settings.ASK_CACHE_S))
     state_pk: int = 0  # row of the engine's corpus state; 0: the unchanged base
@@ -174,7 +174,7 @@ class EngineHolder:
         active_id, state_pk = active
         with self._lock:
             recently_failed = self._failed_id == active_id and time.monotonic() - self._failed_at < RETRY_FAILED_AFTER_S
-            serves = self._serving is not None and self._serving.deployment_id == active_id
+            serves = self._serving is not None and self._serving.deployment.pk == active_id
             needed = not serves and not recently_failed and self._loader is None
             alone = self._serving is None
             if serves:
@@ -193,7 +193,7 @@ class EngineHolder:
 
     def _take_up(self, deployment_id: int, state_pk: int) -> None:
         """Switch to a newer corpus state. One that cannot be opened is retried periodically."""
-        if (serving := self._serving) is None or serving.deployment_id != deployment_id or serving.state_pk >= state_pk:
+        if (serving := self._serving) is None or serving.deployment.pk != deployment_id or serving.state_pk >= state_pk:
             return
         with self._opening:
             if serving.state_pk >= state_pk:  # another thread has opened it, or a newer one
@@ -228,7 +228,7 @@ class EngineHolder:
         with self._lock:
             if self._serving is not None:
                 # If a new pair cannot be loaded, a server with an earlier one is still ready.
-                return Status("ready", self._serving.deployment_id, self._failure)
+                return Status("ready", self._serving.deployment.pk, self._failure)
             if self._failure and self._loader is None:
                 return Status("failed", self._failed_id, self._failure)
             if self._loader is None:
@@ -278,7 +278,7 @@ class EngineHolder:
         loaded_at = time.monotonic()
         metrics.LOADS.labels("loaded").observe(loaded_at - started_at)
         state = deployment.index.current_state
-        old = self._exchange(Serving(deployment.pk, engine, state_pk=0 if state is None else state.pk))
+        old = self._exchange(Serving(deployment, engine, state_pk=0 if state is None else state.pk))
         metrics.SWAPS.observe(time.monotonic() - loaded_at)
         log.info(
             "Deployment %s answers: %.1f s to load and warm up, %.1f ms to switch",
@@ -304,7 +304,7 @@ class EngineHolder:
         if old is not None:
             old.unused.wait()
             old.engine.close()
-            log.info("Deployment %s was unloaded from this process", old.deployment_id)
+            log.info("Deployment %s was unloaded from this process", old.deployment.pk)
 
 
 _holder: EngineHolder | None = None

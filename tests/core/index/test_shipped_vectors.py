@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from realm_core.errors import RealmError
-from realm_core.index.build import SHIPPED, build
+from realm_core.index.build import build
 from realm_core.index.generation import Generation
+from realm_core.index.manifest import SHIPPED
 from realm_core.runs.activity import Activity
 from tests.tiny import tiny_model, tiny_snapshot
 
