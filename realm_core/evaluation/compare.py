@@ -22,7 +22,6 @@ from realm_core.evaluation.figures import COVERAGE, RECALL_AT, Figures, summaris
 from realm_core.evaluation.predictions import Header, Prediction, read_header, read_predictions
 from realm_core.evaluation.significance import Difference, paired_difference
 from realm_core.evaluation.tasks import Compare
-from realm_core.evaluation.why import CAUSES
 from realm_core.runs.activity import Activity
 
 _COMPARED: dict[str, Callable[[Prediction], bool]] = {
@@ -136,7 +135,7 @@ def _overview(runs: Sequence[Run], called: Sequence[str], sets: Sequence[Sequenc
 
 
 def _table(runs: Sequence[Run], called: Sequence[str]) -> str:
-    compared = len(runs) > 1
+    compared, some_unanswerable = len(runs) > 1, runs[0].figures.unanswerable > 0
     rows = []
     for run, label in zip(runs, called, strict=True):
         figures = run.figures
@@ -150,9 +149,12 @@ def _table(runs: Sequence[Run], called: Sequence[str]) -> str:
         if compared:
             for figure in _COMPARED:
                 row += ["", ""] if run is runs[0] else _significance(run.against(runs[0], figure))
+        if some_unanswerable:
+            row.insert(2, _percent(figures.answered_unanswerable or 0.0))
         rows.append(row)
     differences = [column for name in _SHORT.values() for column in (f"{name} − first [95 %]", "p")]
-    columns = ["run", "EM %", *(f"R@{k} %" for k in RECALL_AT), "ECE", "ms"]
+    answered = [f"answered of {runs[0].figures.unanswerable:,} without an answer, %"] if some_unanswerable else []
+    columns = ["run", "EM %", *answered, *(f"R@{k} %" for k in RECALL_AT), "ECE", "ms"]
     first = runs[0]
     return f"{first.header.questions}, {first.figures.n:,} questions\n\n" + markdown_table(
         columns + (differences if compared else []), rows
@@ -162,7 +164,8 @@ def _table(runs: Sequence[Run], called: Sequence[str]) -> str:
 def _causes(runs: Sequence[Run], called: Sequence[str]) -> str:
     shares = [[count / run.figures.n for count in (run.figures.causes or {}).values()] for run in runs]
     rows = [[label, *map(_percent, run_shares)] for label, run_shares in zip(called, shares, strict=True)]
-    return "Why, %\n\n" + markdown_table(["run", *(cause.replace("_", " ") for cause in CAUSES)], rows)
+    causes = runs[0].figures.causes or {}  # the same in all runs, as the questions are the same
+    return "Why, %\n\n" + markdown_table(["run", *(cause.replace("_", " ") for cause in causes)], rows)
 
 
 def _bars(runs: Sequence[Run]) -> dict[str, dict[str, int]]:

@@ -2,7 +2,8 @@
 
     main → questions, model, retriever → predictions, batch by batch → figures
 
-Exact match, recall of the blocks, calibration and time. Predictions are appended to a file (`--predictions`, or in the
+Exact match, recall of the blocks, calibration and time; and how many questions are answered that have no answer
+(`"answers": []`). Predictions are appended to a file (`--predictions`, or in the
 run folder), and the same command run again resumes after the last. Retrieval is the model's own (`dense`) or BM25 with
 the same reader, the baseline that needs no index.
 """
@@ -107,7 +108,7 @@ def main(task: Evaluate, activity: Activity) -> None:
         print(json.dumps(result, indent=1, ensure_ascii=False))
     else:
         for name, value in result.items():
-            if not isinstance(value, list | dict):
+            if value is not None and not isinstance(value, list | dict):
                 print(f"{name:20} {value:.4g}" if isinstance(value, float) else f"{name:20} {value}")
         for cause, count in (figures.causes or {}).items():
             print(f"{cause:20} {count:<7,} {count / figures.n:.1%}")
@@ -122,18 +123,20 @@ class _RunningFigures:
 
     def __init__(self, of: int, activity: Activity) -> None:
         self._of, self._every, self._activity = of, -(-of // _ROWS), activity
-        self._asked = self._right = self._found = 0
+        self._asked = self._right = self._answerable = self._found = 0
 
     def count(self, prediction: Prediction) -> None:
         """Count one more question."""
         self._asked += 1
         self._right += prediction.right
+        self._answerable += prediction.is_answerable
         self._found += prediction.found_within(5)
 
     def say(self) -> None:
         """Report a row if it is due."""
         if self._asked % self._every == 0 or self._asked == self._of:
-            shares = {"exact_match": self._right / self._asked, "recall@5": self._found / self._asked}
+            recall = self._found / max(1, self._answerable)
+            shares = {"exact_match": self._right / self._asked, "recall@5": recall}
             self._activity.metrics(self._asked, **{f"evaluate.{name}": share for name, share in shares.items()})
 
 
@@ -152,8 +155,8 @@ class _Loaded:
     lexical_weight: float
 
 
-def _questions(path: Path) -> list[Question]:
-    questions = read_questions(path)
+def _questions(path: Path, *, answerable: bool | None = None) -> list[Question]:
+    questions = read_questions(path, answerable=answerable)
     for number, question in enumerate(questions, start=1):
         try:
             "".join([question.question, *question.answers]).encode()
@@ -213,7 +216,7 @@ def _score_scale(task: Evaluate, parts: _Loaded, questions: Sequence[Question], 
         return 1.0
     if task.fit_score_scale is None:
         return task.score_scale
-    fitted_on = _questions(task.fit_score_scale)
+    fitted_on = _questions(task.fit_score_scale, answerable=True)
     asked = {normalise_answer(question.question) for question in questions}
     both = sum(normalise_answer(question.question) in asked for question in fitted_on)
     if both:

@@ -137,7 +137,8 @@ class Predictor:
 
 
 def _prediction(question: Question, answer: Answer, answer_rank: int | None, ms: float) -> Prediction:
-    best = answer.answers[0] if answer.answers else None
+    best, given = answer.answers[0] if answer.answers else None, answer.answer is not None
+    right = best is not None and is_correct(best.text, question.answers, question.answer_type)
     return Prediction(
         question=question.question,
         answers=question.answers,
@@ -145,8 +146,8 @@ def _prediction(question: Question, answer: Answer, answer_rank: int | None, ms:
         prediction=best.text if best else "",
         probability=best.probability if best else 0.0,
         no_answer_probability=answer.no_answer_probability,
-        given=answer.answer is not None,
-        right=best is not None and is_correct(best.text, question.answers, question.answer_type),
+        given=given,
+        right=right if question.answers else not given,
         answer_rank=answer_rank,
         blocks=tuple(block.title for block in answer.evidence),
         ms=ms,

@@ -47,8 +47,9 @@ class Prediction:
     """The prediction for one question.
 
     probability: of the best candidate, p(y|x). given: whether it was likely enough to be given as the answer.
-    right: whether the best candidate is right, given or not. confidence: of the answer, the estimated probability that
-    such a candidate is right; None in files made before answers had it.
+    right: whether the best candidate is right, given or not; of a question without answers, whether none was given.
+    confidence: of the answer, the estimated probability that such a candidate is right; None in files made before
+    answers had it.
     answer_rank: rank of the first retrieved block that holds an answer, None if none does.
     blocks: titles of the blocks read, the one that contributes most first. ms: its share of the time of its batch.
     why: why it is right or wrong; None if the evaluation was not asked for it.
@@ -67,6 +68,11 @@ class Prediction:
     ms: float
     confidence: float | None = None
     why: Why | None = None
+
+    @property
+    def is_answerable(self) -> bool:
+        """Whether the question has an answer."""
+        return bool(self.answers)
 
     def found_within(self, k: int) -> bool:
         """Whether one of the best k blocks holds an answer."""

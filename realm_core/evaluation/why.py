@@ -6,10 +6,11 @@
     misread         the best span of every block read that holds a right answer is another one, or "not here"
     not_retrieved   no block that was read holds a right answer; another block of the corpus does
     not_in_corpus   no block of the corpus holds a right answer
+    unanswerable    an answer was given, and the question has none; if none was given, that is right
     not_read        no block that was read holds a right answer, and it is not known whether another does
 
-The first six are all causes once the corpus has been searched. This is plain data in and out, without a model: the web
-application calls it for stored answers.
+The first six are all causes of a question with answers, once the corpus has been searched. This is plain data in and
+out, without a model: the web application calls it for stored answers.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from realm_core.serving.provenance import Answer, AnswerCandidate, Evidence, Ran
 
 CAUSES: Final = ("right", "withheld", "outweighed", "misread", "not_retrieved", "not_in_corpus")
 NOT_READ: Final = "not_read"
+UNANSWERABLE: Final = "unanswerable"
 LOOKED_AT: Final = 1000  # ranks in which a right block is searched for
 
 
@@ -73,7 +75,7 @@ class Why:
         """The inverse of `dataclasses.asdict`. TypeError or KeyError if the value is none."""
         contenders = {name: None if value[name] is None else Contender(**value[name]) for name in ("chosen", "right")}
         why = cls(**{**value, **contenders})
-        if why.cause not in CAUSES:
+        if why.cause not in (*CAUSES, UNANSWERABLE):
             raise KeyError(why.cause)
         return why
 
@@ -81,11 +83,11 @@ class Why:
 def explain(answer: Answer, accepted: Sequence[str], answer_type: str = "string", *, place: Place | None = None) -> Why:
     """The cause for one answer.
 
-    accepted: the right answers, at least one. place: used only if no block that was read holds one; without it the
-    cause is then `not_read`, and a caller who needs to know more finds the place and calls again.
+    accepted: the right answers; none if it is right to give none. place: used only if no block that was read holds one;
+    without it the cause is then `not_read`, and a caller who needs to know more finds the place and calls again.
     """
     if not accepted:
-        raise ValueError("A question without accepted answers has no cause.")
+        return Why("right") if answer.answer is None else Why(UNANSWERABLE, _summed(answer, answer.answer))
     is_right = partial(is_correct, answers=accepted, answer_type=answer_type)
     best = answer.answers[0] if answer.answers else None
     if best is not None and is_right(best.text):

@@ -38,7 +38,8 @@ def main(task: Questions, activity: Activity) -> None:
     """Read, check, leave out, write."""
     if task.output.exists():
         raise RealmError(f"{task.output} exists already; choose another name.")
-    kept_out = {normalise_answer(one.question) for path in task.without for one in read_questions(path)}
+    without = [question for path in task.without for question in read_questions(path, answerable=None)]
+    kept_out = {normalise_answer(question.question) for question in without}
     rows = [row for path in task.files for row in read_published(path, task.format)]
     wanted = [row for row in rows if normalise_answer(row["question"]) not in kept_out]
     if not wanted:

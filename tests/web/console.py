@@ -88,16 +88,25 @@ def question_set(name: str = "plain-dev", purpose: str = Purpose.MEASURE) -> Que
 
 
 def measured(
-    model: ModelVersion, index: IndexGeneration, questions: QuestionSet, said: Sequence[str], **values: Any
+    model: ModelVersion,
+    index: IndexGeneration,
+    questions: QuestionSet,
+    said: Sequence[str],
+    *,
+    answers: Sequence[str] = ANSWERS,
+    **values: Any,
 ) -> Evaluation:
-    """An evaluation in which the model said these answers."""
+    """An evaluation in which the model said these answers; an empty one: none is given, or there is none."""
     number = Evaluation.objects.count() + 1
     path = Path(settings.REALM_DATA) / f"predictions-{number}.jsonl"
     path.unlink(missing_ok=True)
     with PredictionFile(path, Header({"model": model.model_hash}, model.name, questions.name, len(said))) as file:
         file.extend(
-            Prediction(question, (answer,), "string", one, 0.75, None, True, one == answer, 1, ("A block",), 20.0)
-            for question, answer, one in zip(ASKED, ANSWERS, said, strict=True)
+            Prediction(
+                *(question, (answer,) if answer else (), "string", one, 0.75, None),
+                *(one != "", one == answer, 1 if answer else None, ("A block",), 20.0),
+            )
+            for question, answer, one in zip(ASKED, answers, said, strict=True)
         )
     figures = summarise(read_predictions(path))
     return Evaluation.objects.create(

@@ -124,6 +124,18 @@ def test_the_page_of_one_evaluation(both: tuple[Evaluation, Evaluation], staff: 
     assert staff.client.get(f"/manage/evaluations/{first.pk}/other.svg").status_code == 404
 
 
+def test_what_is_answered_without_an_answer_is_shown(staff: Person) -> None:
+    now, questions, answers = stored.deployment(), question_set(), (ANSWERS[0], ANSWERS[1], "", "")
+    first = measured(now.model, now.index, questions, (ANSWERS[0], "1961", "Paro", ""), answers=answers)
+    second = measured(another_model(), now.index, questions, (ANSWERS[0], "1961", "", ""), answers=answers)
+    assert (first.exact_match, second.exact_match, first.recall_at_5) == (0.5, 0.75, 1.0)
+    page = staff.client.get(f"/manage/evaluations/{first.pk}/").content.decode()
+    assert re.search(r"2 of these; 50\.0.% were answered", page)
+    page = staff.client.get(f"/manage/compare/{first.pk}/{second.pk}/").content.decode()
+    assert re.search(r"Answered without an answer, of 2</th>\s*<td[^>]*>50\.0.%</td><td[^>]*>0\.0.%</td>", page)
+    assert "Paro" in page and "Nothing was given." in page and "no answer exists" in page and "Iron" not in page
+
+
 def test_with_one_model_there_is_nothing_to_compare(staff: Person) -> None:
     stored.deployment()
     assert (ModelVersion.objects.count(), QuestionSet.objects.count()) == (1, 0)

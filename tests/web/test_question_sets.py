@@ -49,6 +49,18 @@ def test_a_set_is_kept_whole_and_found_again(staff: Person) -> None:
     assert resolve(made.path).read_bytes() == content
 
 
+def test_questions_without_an_answer_are_for_measuring_alone(staff: Person) -> None:
+    content = lines("Which river?") + lines("How old is my sister?", answers=[])
+    with pytest.raises(RealmError, match=r"^mixed\.jsonl, line 2: `answers` must be"):
+        questions.record(content, "mixed", Purpose.LEARN)
+    made = questions.record(content, "mixed", Purpose.MEASURE)
+    page = staff.client.get(f"/manage/questions/{made.pk}/").content.decode()
+    assert "How old is my sister?" in page and "no answer exists" in page
+    with pytest.raises(RealmError, match="is in mixed"):
+        questions.record(lines("How old is my sister?"), "learnt", Purpose.LEARN)
+    assert questions.measured_titles() == []
+
+
 @pytest.mark.parametrize(
     ("content", "name", "says"),
     [

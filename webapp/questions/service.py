@@ -71,7 +71,7 @@ def record(
         raise RealmError(f"The purpose must be one of {', '.join(Purpose.values)}, not {purpose!r}.")
     if not _NAME.fullmatch(name):
         raise RealmError(f"{name!r} cannot be a question set's name: letters, digits, dots, dashes, 100 at most.")
-    questions = _read(content, name)
+    questions = _read(content, name, answerable=True if purpose == Purpose.LEARN else None)
     other = Purpose.MEASURE if purpose == Purpose.LEARN else Purpose.LEARN
     shared = _normalised(other)
     if leave_out_measured and other == Purpose.MEASURE:
@@ -117,7 +117,7 @@ def measured_titles() -> list[str]:
     titles = {
         question.title
         for one in QuestionSet.objects.filter(purpose=Purpose.MEASURE)
-        for question in read_questions(resolve(one.path))
+        for question in read_questions(resolve(one.path), answerable=None)
         if question.title
     }
     return sorted(titles)
@@ -194,13 +194,16 @@ def record_feedback(name: str, *, by: User | str | None) -> RecordedFeedback:
     return RecordedFeedback(made, left_out)
 
 
-def _read(content: bytes, name: str) -> list[Question]:
-    """The questions, or the error of the first bad line, in which the file is NAME.jsonl."""
+def _read(content: bytes, name: str, *, answerable: bool | None) -> list[Question]:
+    """The questions, or the error of the first bad line, in which the file is NAME.jsonl.
+
+    answerable: as for `read_questions`.
+    """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{name}.jsonl"
         file.write_bytes(content)
         try:
-            return read_questions(file)
+            return read_questions(file, answerable=answerable)
         except RealmError as error:
             raise RealmError(str(error).replace(f"{folder}/", "")) from None
 
@@ -218,5 +221,5 @@ def _normalised(purpose: Purpose) -> dict[str, QuestionSet]:
     return {
         normalise_answer(question.question): one
         for one in QuestionSet.objects.filter(purpose=purpose)
-        for question in read_questions(resolve(one.path))
+        for question in read_questions(resolve(one.path), answerable=None)
     }

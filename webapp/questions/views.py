@@ -25,7 +25,8 @@ from webapp.storage.places import resolve
 _FILE: Final = FileField(
     largest_bytes=64 * 2**20,
     instead=lambda: "larger ones are recorded on the server with manage.py register_questions",
-    help_text="JSON lines, a question each: question, answers, and title or context if known.",
+    help_text="JSON lines, a question each: question, answers, and title or context if known. To measure silence, too: "
+    "questions that have no answer, with an empty list of answers.",
 )
 _SHOWN: Final = 20
 
@@ -94,7 +95,7 @@ def question_set(request: HttpRequest, pk: int) -> HttpResponse:
     """One question set: its first questions, and the evaluations on it."""
     questions = get_object_or_404(QuestionSet.objects.select_related("created_by"), pk=pk)
     try:
-        first, trouble = list(islice(read_questions(resolve(questions.path)), _SHOWN)), ""
+        first, trouble = list(islice(read_questions(resolve(questions.path), answerable=None), _SHOWN)), ""
     except (RealmError, OSError) as error:
         first, trouble = [], str(error)
     context = {

@@ -28,11 +28,12 @@ def prediction(
     rank: int | None = 1,
     ms: float = 2.0,
     question: str = "Which?",
+    answers: tuple[str, ...] = ("Nile",),
 ) -> Prediction:
     """A prediction of which only these things matter."""
     return Prediction(
         question=question,
-        answers=("Nile",),
+        answers=answers,
         answer_type="string",
         prediction="Nile" if right else "Mars",
         probability=probability,

@@ -61,6 +61,26 @@ def test_why_each_answer_is_right_or_wrong(
         evaluate(deployment, asked, "--why", "--k", 2, "--predictions", plain)
 
 
+def test_questions_without_an_answer_are_right_when_none_is_given(
+    deployment: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without = [{"question": question["question"], "answers": []} for question in MANY[:9]]
+    asked, path = write_lines(tmp_path / "none.jsonl", [*MANY[:5], *without]), tmp_path / "p.jsonl"
+    evaluate(deployment, asked, "--json", "--why", "--k", 2, "--predictions", path)
+    figures = json.loads(capsys.readouterr().out)
+    predictions = list(read_predictions(path))
+    answered = sum(one.given for one in predictions[5:])
+    assert (figures["n"], figures["unanswerable"]) == (14, 9)
+    assert figures["answered_unanswerable"] == pytest.approx(answered / 9)
+    assert all(one.right != one.given for one in predictions[5:])
+    assert figures["why"]["unanswerable"] == answered and sum(figures["why"].values()) == 14
+    for one in predictions[5:]:
+        assert one.why is not None and one.why.cause == ("unanswerable" if one.given else "right")
+        assert not one.given or (one.why.chosen is not None and one.why.chosen.text == one.prediction)
+    for one, same in zip(predictions[:5], predictions[5:10], strict=True):  # what is said does not depend on it
+        assert (one.prediction, one.given) == (same.prediction, same.given)
+
+
 def test_a_right_block_is_looked_for_behind_those_that_recall_counts(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

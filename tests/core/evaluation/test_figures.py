@@ -52,6 +52,27 @@ def test_auc_is_the_share_of_pairs_told_apart(pairs: list[tuple[float, bool]]) -
     assert counts.selective(1.0) == pytest.approx(sum(right for _, right in pairs) / len(pairs))
 
 
+def test_silence_is_right_where_there_is_no_answer() -> None:
+    """As in SQuAD 2.0; the confidence in the candidate is wrong there, whether it was given or not."""
+    asked = [
+        prediction(True, 0.9, rank=1),
+        prediction(True, 0.2, given_answer=False, rank=7),
+        prediction(True, 0.1, given_answer=False, rank=None, answers=()),
+        prediction(False, 0.8, rank=None, answers=()),
+        prediction(True, 0.1, given_answer=False, rank=None, answers=()),
+    ]
+    figures = summarise(asked)
+    assert (figures.n, figures.unanswerable, figures.answered_unanswerable) == (5, 3, pytest.approx(1 / 3))
+    assert (figures.exact_match, figures.exact_match_given) == (pytest.approx(4 / 5), pytest.approx(3 / 5))
+    assert (figures.withheld, figures.recall[1], figures.recall[20]) == (0.5, 0.5, 1.0)  # of the two with an answer
+    assert figures.auc == pytest.approx((3 + 2) / 6)  # .9 is above all three that are wrong, .2 above two
+    assert figures.selective[0.8] == pytest.approx(2 / 4)
+    of_the_others = summarise(asked[:2])
+    assert (of_the_others.unanswerable, of_the_others.answered_unanswerable) == (0, None)
+    silent_alone = summarise(asked[2:3])
+    assert (silent_alone.exact_match, silent_alone.answered_unanswerable) == (1.0, 0.0)
+
+
 def test_the_surest_half_is_looked_at_alone() -> None:
     counts = Reliability()
     for probability, is_right in ((0.95, True), (0.85, True), (0.25, False), (0.15, True)):

@@ -94,8 +94,13 @@ def test_what_was_not_read_depends_on_where_it_stands() -> None:
 def test_expressions_are_matched() -> None:
     blocks: list[Block] = [("a", 0.5, {"1869": 0.4}, 0.1), ("b", 0.5, {"mars": 0.8}, 0.1)]
     assert explain(answer(blocks), [r"18\d\d"], "regex").cause == "outweighed"
-    with pytest.raises(ValueError, match="without accepted answers"):
-        explain(answer(blocks), [])
+
+
+def test_without_an_answer_silence_is_right() -> None:
+    given = answer([("a", 1.0, {"mars": 0.8}, 0.1)])
+    assert given.answer is not None
+    assert explain(given, []) == Why("unanswerable", Contender("mars", 0.8, "a", given.evidence[0].title))
+    assert explain(answer([]), []) == Why("right")
 
 
 KEYS = ("nile", "mars", "berlin", "1869")
