@@ -38,8 +38,10 @@ from webapp.models import (
     Deployment,
     IndexGeneration,
     ModelVersion,
+    Purpose,
     QuestionSet,
 )
+from webapp.questions import service as questions
 from webapp.storage.places import corpora_dir, first_password_path, indexes_dir, models_dir, resolve
 
 pytestmark = pytest.mark.django_db
@@ -187,7 +189,12 @@ def test_a_first_run(setup: Callable[[], str], activities: Activities) -> None:
     entry = AuditEntry.objects.get(action="deploy")
     assert (entry.action, entry.name, entry.details["deployment"]) == ("deploy", "setup", active.pk)
     sets = {one.name: (one.purpose, one.questions) for one in QuestionSet.objects.all()}
-    assert sets == {"plain-dev": ("measure", 183), "plain-test": ("measure", 100), "plain-train": ("learn", 13_375)}
+    assert sets == {
+        "plain-dev": ("measure", 183),
+        "plain-test": ("measure", 100),
+        "unanswerable-dev": ("measure", 120),
+        "plain-train": ("learn", 13_375),
+    }
     assert User.objects.get().is_superuser
     assert "10,000" not in said and "3 articles in 5 blocks" in said
 
@@ -407,3 +414,13 @@ def test_an_activity_s_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core, "start", finish)
     monkeypatch.setattr(core, "awaited", nullcontext)
     assert core.run_activity("index", "--model", Path("m")) == {"path": "x"}
+
+
+def test_a_set_that_somebody_trains_on_is_left_out(setup: Callable[[], str], settings: Any) -> None:
+    """A newer release brings another set to measure by; that must not keep the service from starting."""
+    file = settings.MODELS_DIR / "questions" / "unanswerable-dev.jsonl"
+    first = json.loads(file.read_text(encoding="utf-8").splitlines()[0])
+    questions.record(json.dumps({**first, "answers": ["Rex"]}).encode(), "mine", Purpose.LEARN)
+    said = setup()
+    assert "Not recorded: " in said and "is in mine" in said
+    assert not QuestionSet.objects.filter(name="unanswerable-dev").exists() and Deployment.active() is not None
