@@ -11,13 +11,14 @@ from django import forms
 from realm_core.settings import ANY, FILE, Setting, flat
 from realm_core.training.ablation import ROWS, AblationConfig
 from tests.web.conftest import Person
+from tests.web.console import another_model
 from tests.web.operating import question_set, span_set
 from tests.web.pages import stored
 from webapp.jobs.examples import NEW_JOBS
-from webapp.jobs.form import CountsField, JobForm
+from webapp.jobs.form import CountsField, JobForm, starting_values
 from webapp.jobs.schema import kind_json, parameters_schema
 from webapp.kinds import KINDS, Kind, ParameterError, startable
-from webapp.models import Job, JobKind, Purpose
+from webapp.models import Deployment, Job, JobKind, Purpose
 
 pytestmark = pytest.mark.django_db
 
@@ -151,3 +152,18 @@ def test_what_is_wrong_stands_beside_the_stages_field(staff: Person) -> None:
     stale = posted(values, **{"pretrain.refresh_every": "999"})
     page = staff.client.post("/manage/jobs/new/ablate/", stale).content.decode()
     assert 'id="id_pretrain.refresh_every_error"' in page and "index of the row stale would never be" in page
+
+
+def test_what_answers_now_is_what_is_measured_unless_something_else_is_named() -> None:
+    deployment, questions = stored.deployment(), question_set()
+    kind = KINDS[JobKind.EVALUATE]
+    from_a_set = {"questions": str(questions.pk)}
+    builder = {"index": deployment.index_id, "questions": questions.pk}
+    assert starting_values(kind, None, from_a_set) == builder
+    deployed = another_model()  # with the block embedder of the index, which another model built
+    Deployment.objects.update(model=deployed)
+    assert starting_values(kind, None, from_a_set) == {**builder, "model": deployed.pk}
+    assert starting_values(kind, None, {**from_a_set, "model": str(deployed.pk)}) == {
+        "questions": questions.pk,
+        "model": deployed.pk,
+    }

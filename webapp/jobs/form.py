@@ -161,12 +161,15 @@ class JobForm(forms.Form):
 
 
 def starting_values(kind: Kind, job: Job | None, query: Mapping[str, str]) -> dict[str, Any]:
-    """The form's initial values: an earlier job's parameters, those in the address, or the deployed records."""
+    """The form's initial values: an earlier job's parameters, or those in the address and the deployed records.
+
+    Where the address names a model, an index or a corpus, the others are left to the person.
+    """
     names = {one.name for one in kind.inputs} | {one.name for one in kind.described()}
     values = {name: _typable(value) for name, value in (jobs.carried_over(job) if job else {}).items()}
     values |= {name: value for name, value in query.items() if name in names}
-    if job is None and not values:
-        values = _deployed(kind)
+    if job is None and not values.keys() & {"index", "model", "corpus"}:
+        values |= _deployed(kind)
     for one in kind.inputs:  # removed records are not offered
         value = values.get(one.name)
         ids = [pk for pk in (value if isinstance(value, list) else [value]) if _is_number(str(pk))]
@@ -178,16 +181,16 @@ def starting_values(kind: Kind, job: Job | None, query: Mapping[str, str]) -> di
 
 
 def _deployed(kind: Kind) -> dict[str, Any]:
-    """The active deployment's records that the kind needs; of optional ones, only the index."""
+    """The active deployment's records that the kind needs; of optional ones the index, and a model that did not build
+    it."""
     active = Deployment.active()
     if active is None:
         return {}
     records = {"index": active.index_id, "model": active.model_id, "corpus": active.index.corpus_id}
-    return {
-        one.name: records[one.name]
-        for one in kind.inputs
-        if one.name == "index" or (one.required and one.name in records)
-    }
+    wanted = {one.name for one in kind.inputs if one.required} | {"index"}
+    if active.model_id != active.index.model_id:
+        wanted.add("model")
+    return {one.name: records[one.name] for one in kind.inputs if one.name in records.keys() & wanted}
 
 
 def _is_number(text: str) -> bool:
