@@ -314,7 +314,7 @@ def _record_evaluation(job: Job, result: dict[str, Any]) -> dict[str, Any]:
             "sample": task.sample,
             "asked": result["n"],
             "exact_match": result["exact_match"],
-            "recall_at_5": result["recall@5"],
+            "recall_at_5": result.get("recall@5", 0.0),  # no question of the set has an answer
             "figures": result,
             "predictions": portable(_predictions(job)),
         },

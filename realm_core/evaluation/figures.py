@@ -51,20 +51,22 @@ class Figures:
     answered_unanswerable: float | None = None
 
     def as_dict(self) -> dict[str, object]:
-        """Plain JSON; recall as `recall@1`, …"""
-        recall = {f"recall@{k}": share for k, share in self.recall.items()}
+        """Plain JSON; recall as `recall@1`, …; without what no question of the set can have."""
+        found = {
+            "withheld": self.withheld,
+            **{f"recall@{k}": share for k, share in self.recall.items()},
+            **{f"exact_match@{share:.0%}": value for share, value in self.selective.items()},
+        }
+        silent = {"unanswerable": self.unanswerable, "answered_unanswerable": self.answered_unanswerable}
         return {
             "n": self.n,
             "exact_match": self.exact_match,
             "exact_match_given": self.exact_match_given,
-            "withheld": self.withheld,
-            "unanswerable": self.unanswerable,
-            "answered_unanswerable": self.answered_unanswerable,
-            **recall,
+            **(found if self.unanswerable < self.n else {}),
+            **(silent if self.unanswerable else {}),
             "ece": self.ece,
             "ece_probability": self.ece_probability,
             "auc": self.auc,
-            **{f"exact_match@{share:.0%}": value for share, value in self.selective.items()},
             "ms_per_question": self.ms,
             "reliability": [dataclasses.asdict(row) for row in self.reliability],
             **({} if self.causes is None else {"why": self.causes}),

@@ -63,7 +63,8 @@ class Evaluate(Task):
     @classmethod
     def kept(cls, result: dict[str, Any]) -> dict[str, Any]:
         """The main figures."""
-        return {name: result[name] for name in ("n", "exact_match", "recall@5", "ece", "ms_per_question")}
+        names = ("n", "exact_match", "recall@5", "answered_unanswerable", "ece", "ms_per_question")
+        return {name: result[name] for name in names if name in result}
 
 
 class Calibrate(Task):

@@ -69,8 +69,10 @@ def test_silence_is_right_where_there_is_no_answer() -> None:
     assert figures.selective[0.8] == pytest.approx(2 / 4)
     of_the_others = summarise(asked[:2])
     assert (of_the_others.unanswerable, of_the_others.answered_unanswerable) == (0, None)
+    assert "unanswerable" not in of_the_others.as_dict()
     silent_alone = summarise(asked[2:3])
     assert (silent_alone.exact_match, silent_alone.answered_unanswerable) == (1.0, 0.0)
+    assert not any(name.startswith(("recall", "withheld", "exact_match@")) for name in silent_alone.as_dict())
 
 
 def test_the_surest_half_is_looked_at_alone() -> None:
