@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from realm_core.runs.folder import RunFolder
+from webapp.accounts.expiring import forget_logins
 from webapp.artefacts import removing, retention
 from webapp.documents import folding, originals, purging, sweeping
 from webapp.documents.fetching import TASK as FETCH
@@ -148,14 +149,16 @@ def fold_edits() -> None:
 
 @app.task(name="workers.retain")
 def retain() -> None:
-    """Remove what the retention rule does not keep: old questions, and old work if the rule is enabled; what folds have
-    superseded; segments that nothing needs; and purged passages from answers that were being read while the purge was
-    committed."""
+    """Remove what the retention rule does not keep: old questions, and old work if the rule is enabled; old records of
+    logins and ended sessions; what folds have superseded; segments that nothing needs; and purged passages from answers
+    that were being read while the purge was committed."""
     with _own_connection():
         if cut := purging.cut_purged():
             log.info("Purged passages were taken out of %d answers.", cut)
         if forgotten := retention.forget_answers(by="retention"):
             log.info("Removed: %d questions that were asked without an account.", forgotten)
+        if ended := forget_logins():
+            log.info("Removed: %d old records of logins and ended sessions.", ended)
         gone: list[str] = []
         with _next_time():
             retention.finish()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from django.contrib.sessions.models import Session
 from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
@@ -334,6 +335,12 @@ def test_old_work_goes_if_the_rule_is_switched_on_and_no_backup_is_written(monke
     retention.change_rule(enabled=True, generations=3, run_days=30, answer_days=0, by=None)
     tasks.retain()
     assert asked == ["retention"]
+
+
+def test_ended_sessions_go() -> None:
+    Session.objects.create(session_key="ended", session_data="", expire_date=timezone.now() - timedelta(seconds=1))
+    tasks.retain()
+    assert not Session.objects.exists()
 
 
 def test_a_removal_that_fails_keeps_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from rest_framework.request import Request
 from webapp.access.collections import access_of
 from webapp.models import AskedAnswer, EvidenceBlock, Feedback, GoneBlock, IdempotencyKey
 
-_SESSION_ENTRY: Final = "asker"
+ASKER_ENTRY: Final = "asker"
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ def asker_key(request: HttpRequest | Request, *, create: bool = False) -> str:
     """
     if getattr(request, "auth", None):
         return ""
-    key = request.session.get(_SESSION_ENTRY, "")
+    key = request.session.get(ASKER_ENTRY, "")
     if not key and create:
-        key = request.session[_SESSION_ENTRY] = secrets.token_hex(20)
+        key = request.session[ASKER_ENTRY] = secrets.token_hex(20)
     return str(key)
 
 
