@@ -68,6 +68,10 @@ class ServerLog(Logger):  # type: ignore[misc]  # gunicorn has no types
             for handler in (*self.error_log.handlers, *self.access_log.handlers):
                 handler.setFormatter(JSONLines())
 
+    def atoms(self, resp: Any, req: Any, environ: dict[str, Any], request_time: Any) -> dict[str, Any]:
+        """What a line of text may have; `h` is the client, not the proxy."""
+        return {**super().atoms(resp, req, environ, request_time), "h": _client(environ)}
+
     def access(self, resp: Any, req: Any, environ: dict[str, Any], request_time: Any) -> None:
         """Log an answered request."""
         if not _JSON:
@@ -81,11 +85,18 @@ class ServerLog(Logger):  # type: ignore[misc]  # gunicorn has no types
             "status": getattr(resp, "status_code", None) or int(str(resp.status).split()[0]),
             "bytes": resp.sent,
             "ms": round(request_time.total_seconds() * 1e3, 1),
-            "client": environ.get("REMOTE_ADDR"),
+            "client": _client(environ),
         }
         if serving_ms := environ.get("realm.serving_ms"):  # set by webapp.metrics.middleware
             fields["serving_ms"] = {stage: round(spent_ms, 1) for stage, spent_ms in serving_ms.items()}
         self.access_log.log(logging.INFO, "request", extra={"fields": fields})
+
+
+def _client(environ: dict[str, Any]) -> str:
+    """The client's address; only a process that answers requests, and so has loaded Django, calls this."""
+    from webapp.access.limits import forwarded_address
+
+    return forwarded_address(environ).encode("unicode_escape").decode("ascii") or "-"
 
 
 worker_class = "webapp.patience.PatientWorker"

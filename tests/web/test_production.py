@@ -198,6 +198,17 @@ def test_plain_text_is_led_to_tls(site: tuple[int, int]) -> None:
         connection.close()
 
 
+def test_the_log_has_the_client_that_the_proxy_saw(site: tuple[int, int], tmp_path: Path) -> None:
+    connection = HTTPConnection("localhost", site[1], timeout=30)
+    connection.request("GET", "/healthz?seen", headers={"X-Forwarded-For": "198.51.100.1, 192.0.2.7"})
+    assert connection.getresponse().status == 200
+    connection.close()
+    log = next(folder for folder in tmp_path.parent.iterdir() if folder.name.startswith("site")) / "web.log"
+    wait_until(lambda: "/healthz?seen" in log.read_text())
+    (line,) = [line for line in log.read_text().splitlines() if "/healthz?seen" in line]
+    assert line.startswith("192.0.2.7 [")
+
+
 def test_what_is_sent_while_the_web_server_is_started_anew_arrives(tmp_path: Path) -> None:
     """Also what has a body: Caddy up to 2.11.1 sent the head alone once it had tried in vain."""
     port, arrived = free_port(), []

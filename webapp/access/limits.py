@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, ip_address, ip_network
-from typing import Final
+from typing import Any, Final
 
 from django.conf import settings
 from django.core.cache import cache
@@ -77,15 +78,20 @@ def asker_name(request: HttpRequest) -> str:
 
 
 def client_address(request: HttpRequest) -> str:
+    """`forwarded_address` of a request; for IPv6 the first one of the client's network."""
+    return _client_network(forwarded_address(request.META))
+
+
+def forwarded_address(environ: Mapping[str, Any]) -> str:
     """The client's address as the nearest trusted proxy saw it (PROXIES says how many there are).
 
-    Without proxies the header is the client's own claim and is ignored.
+    Without proxies the header is the client's own claim and is ignored. environ: of WSGI.
     """
-    claims = str(request.META.get("HTTP_X_FORWARDED_FOR", "")).split(",")
+    claims = str(environ.get("HTTP_X_FORWARDED_FOR", "")).split(",")
     forwarded = [claim.strip() for claim in claims if claim.strip()]
     if settings.PROXIES and len(forwarded) >= settings.PROXIES:
-        return _client_network(forwarded[-settings.PROXIES])
-    return _client_network(str(request.META.get("REMOTE_ADDR", "")))
+        return forwarded[-settings.PROXIES]
+    return str(environ.get("REMOTE_ADDR", ""))
 
 
 def _counted(what: str, who: str, limit: int, period_s: int, number: int = 1) -> Allowance | None:
