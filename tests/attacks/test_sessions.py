@@ -102,6 +102,14 @@ def test_an_address_does_not_try_a_password_with_everybody(somebody: User, monke
     assert log_in(Client(), REMOTE_ADDR="192.0.2.99").status_code == 302
 
 
+def test_a_whole_department_logs_in_from_one_address(somebody: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_LOGINS", (2, 1800))
+    assert [log_in(Client()).status_code for _ in range(4)] == [302] * 4
+    for number in range(2):
+        Client().post(reverse("login"), {"username": f"name{number}", "password": "Password1"})
+    assert log_in(Client()).status_code == 429
+
+
 def test_a_wrong_token_tells_nothing(engine: FakeEngine, somebody: User) -> None:
     record, token = ApiToken.issue(somebody, "one", ["ask"])
     assert len(token) >= 43  # 256 bits

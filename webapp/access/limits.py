@@ -23,7 +23,7 @@ from redis.exceptions import RedisError
 log = logging.getLogger(__name__)
 
 _CLIENT_BITS: Final = 64  # of an IPv6 address: the smallest network that a provider gives a client
-_LOGINS: Final = (100, 1800)  # (attempts, seconds): enough for an office behind one address
+_LOGINS: Final = (100, 1800)  # (attempts that failed, seconds): enough for an office behind one address
 _EDITS: Final = (120, 60)  # (edits of the corpus, seconds); programs send many documents per edit
 _PERIOD_S: Final = {"s": 1, "sec": 1, "min": 60, "hour": 3600, "day": 86400}
 
@@ -64,6 +64,11 @@ def may_log_in(request: HttpRequest) -> bool:
     """Count a login attempt for any name: one address may not try a password with all names."""
     allowance = _counted("login", _hashed(client_address(request)), *_LOGINS)
     return allowance is None or allowance.granted > 0
+
+
+def logged_in(request: HttpRequest) -> None:
+    """Take back the count of an attempt that succeeded: a whole department may log in from one address."""
+    _counted("login", _hashed(client_address(request)), *_LOGINS, number=-1)
 
 
 def seconds_to_wait(request: HttpRequest) -> int | None:

@@ -33,7 +33,7 @@ class LoginForm(AuthenticationForm):
 
 
 class LoginView(DjangosLoginView):
-    """Django's view. axes counts failures per name and address; this view also counts attempts per address."""
+    """Django's view. axes counts failures per name and address; this view also counts those per address."""
 
     template_name = "manage/login.html"
     authentication_form = LoginForm
@@ -47,6 +47,7 @@ class LoginView(DjangosLoginView):
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         """Name and password are right. After the login of any superuser the first password is not needed any more."""
         response = super().form_valid(form)
+        limits.logged_in(self.request)
         if form.get_user().is_superuser:
             accounts.forget_first_password()
         return response
