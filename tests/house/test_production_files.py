@@ -142,10 +142,22 @@ def test_a_scheduler_that_tidies_up_is_healthy() -> None:
 
 
 def test_the_proxy_lets_through_what_the_forms_allow() -> None:
-    limit = re.search(r"max_size (\d+)MiB", text("docker/Caddyfile"))
-    assert limit is not None
-    for view in (questions, sources):
-        assert int(limit[1]) * 2**20 >= view._FILE.body_bytes
+    limits = (
+        re.search(r"max_size (\d+)MiB", text("docker/Caddyfile")),
+        re.search(r"client_max_body_size (\d\d+)m;", text("docker/nginx.conf")),
+    )
+    for limit in limits:
+        assert limit is not None
+        for view in (questions, sources):
+            assert int(limit[1]) * 2**20 >= view._FILE.body_bytes
+
+
+def test_the_unit_of_the_web_server_runs_what_a_container_runs() -> None:
+    unit = re.search(r"ExecStart=\S*/python (.*?)\n   Restart=", text("docs/operations.md"), re.DOTALL)
+    container = re.search(r"web\)\n\s+exec python (.*?)\n\s+;;", ENTRYPOINT, re.DOTALL)
+    assert unit is not None and container is not None
+    told = container[1].replace("0.0.0.0:8000", "127.0.0.1:%i").replace('"${WEB_PROCESSES:-1}"', "1")
+    assert unit[1].replace("\\", "").split() == told.replace("\\", "").split()
 
 
 def test_the_proxy_is_of_the_version_that_is_tested() -> None:
