@@ -9,13 +9,17 @@ import re
 import socket
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from django.contrib.auth.models import User
+from django.db import OperationalError
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from realm_core.errors import EngineUnavailable
@@ -26,7 +30,7 @@ from webapp.access.collections import CollectionAccess
 from webapp.asking import service as asking
 from webapp.logs import JSONLines, TextLines
 from webapp.metrics.middleware import Asking
-from webapp.models import ApiToken, AskedAnswer, Job, JobMetric, JobState
+from webapp.models import ApiToken, AskedAnswer, Job, JobMetric, JobState, Scheduler, WebProcess
 
 ELSEWHERE = "203.0.113.7"
 
@@ -188,8 +192,9 @@ def test_strangers_see_no_metrics(outsider: Person, member: Person, staff: Perso
     assert read(outsider.client, **far)
 
 
-def test_the_dashboard_shows_what_there_is(engine: FakeEngine, outsider: Person) -> None:
+def test_the_dashboard_and_the_alerts_are_of_what_there_is(engine: FakeEngine, outsider: Person) -> None:
     ask(outsider.client)
+    Job.objects.create(kind="index", parameters={}, state=JobState.SUCCEEDED)
     response = outsider.client.get("/metrics")
     families = {family.name: family.type for family in text_string_to_metric_families(response.content.decode())}
     there = {
@@ -197,9 +202,42 @@ def test_the_dashboard_shows_what_there_is(engine: FakeEngine, outsider: Person)
         for name, kind in families.items()
         for ending in {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(kind, ("",))
     }
-    dashboard = (Path(__file__).resolve().parents[2] / "docs" / "grafana.json").read_text(encoding="utf-8")
-    shown = set(re.findall(r"realm_[a-z_]+", " ".join(_expressions(json.loads(dashboard)))))
-    assert shown and shown <= there
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    (alerts,) = yaml.safe_load((docs / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
+    for expressions in (
+        _expressions(json.loads((docs / "grafana.json").read_text(encoding="utf-8"))),
+        [rule["expr"] for rule in alerts["rules"]],
+    ):
+        shown = set(re.findall(r"realm_[a-z_]+", " ".join(expressions)))
+        assert shown and shown <= there
+
+
+def test_what_is_alerted_on(engine: FakeEngine, outsider: Person) -> None:
+    now, long_ago = timezone.now(), timezone.now() - timedelta(minutes=10)
+    Job.objects.create(kind="index", parameters={}, state=JobState.SUCCEEDED)
+    Scheduler.objects.create(name="a:1", host="a", seen_at=long_ago)
+    for name, deployment, seen in (("a:2", engine.deployment_id, now), ("a:3", None, now), ("a:4", None, long_ago)):
+        WebProcess.objects.create(name=name, host="a", state="ready", deployment_id=deployment, seen_at=seen)
+    told = read(outsider.client)
+    assert told["realm_jobs", (("kind", "index"), ("state", "failed"))] == 0
+    assert told["realm_schedulers", ()] == 0
+    assert [told["realm_web_processes", (("state", state),)] for state in ("ready", "behind")] == [1, 1]
+    assert 0 < told["realm_data_free_bytes", ()] < told["realm_data_size_bytes", ()]
+    assert all(("realm_questions_total", (("outcome", one),)) in told for one in ("refused", "failed"))
+
+
+@pytest.mark.django_db
+def test_without_a_database_nobody_is_called_a_stranger(
+    outsider: Person, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.METRICS_OPEN = False
+
+    def away(_given: str) -> ApiToken | None:
+        raise OperationalError
+
+    monkeypatch.setattr(ApiToken, "of", away)
+    response = outsider.client.get("/metrics", headers={"Authorization": "Bearer realm_1"})
+    assert (response.status_code, response["Retry-After"]) == (503, "5")
 
 
 def _expressions(dashboard: dict[str, Any]) -> list[str]:

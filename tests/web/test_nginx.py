@@ -89,10 +89,12 @@ def nginx(folder: Path, *behind: int) -> Iterator[int]:
         process.wait(20)
 
 
-def ask(port: int, path: str, body: bytes = b"{}", **headers: str) -> tuple[int, HTTPMessage, bytes]:
+def ask(
+    port: int, path: str, body: bytes = b"{}", headers: dict[str, str] | None = None
+) -> tuple[int, HTTPMessage, bytes]:
     connection = HTTPSConnection("localhost", port, timeout=30, context=TRUSTING)
     try:
-        connection.request("POST", path, body, {"Host": "qa.example.org", **headers})
+        connection.request("POST", path, body, {"Host": "qa.example.org", **(headers or {})})
         response = connection.getresponse()
         return response.status, response.headers, response.read()
     finally:
@@ -110,7 +112,7 @@ def test_a_question_is_passed_to_the_server_that_is_ready(tmp_path: Path) -> Non
 def test_what_a_client_claims_is_dropped(tmp_path: Path) -> None:
     claimed = {"X-Forwarded-For": "198.51.100.1", "X-Forwarded-Proto": "http", "X-Request-ID": "a b"}
     with answering(200) as one, nginx(tmp_path, one, one) as port:
-        got = json.loads(ask(port, "/", **claimed)[2])
+        got = json.loads(ask(port, "/", headers=claimed)[2])
     assert (got["Host"], got["X-Forwarded-For"], got["X-Forwarded-Proto"]) == ("qa.example.org", "127.0.0.1", "https")
     assert len(got["X-Request-ID"]) == 32
 

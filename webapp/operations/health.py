@@ -53,7 +53,12 @@ def readyz(_request: HttpRequest) -> HttpResponse:
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus' text format: for admins, with a token of the scope operate, and for everybody with METRICS_OPEN."""
-    if not _may_measure(request):
+    try:
+        allowed = _may_measure(request)
+    except Error:
+        told = "The database, which knows who may see metrics, does not answer.\n"
+        return HttpResponse(told, status=503, headers={"Retry-After": "5"}, content_type="text/plain")
+    if not allowed:
         return HttpResponseForbidden("Metrics need a token of the scope operate.\n", content_type="text/plain")
     try:
         body = exposition(Records())
@@ -66,9 +71,6 @@ def _may_measure(request: HttpRequest) -> bool:
     # The client's address proves nothing: requests through a proxy on this machine come from this machine.
     if settings.METRICS_OPEN:
         return True
-    try:
-        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-        token = ApiToken.of(given) if scheme.lower() == "bearer" else None
-        return may(token or request.user, Action.OPERATE)
-    except Error:
-        return False
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    token = ApiToken.of(given) if scheme.lower() == "bearer" else None
+    return may(token or request.user, Action.OPERATE)
