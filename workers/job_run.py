@@ -22,13 +22,14 @@ from __future__ import annotations
 import enum
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, transaction
@@ -46,6 +47,8 @@ from workers.refusal import TOP
 from workers.run_files import RunFiles, note
 
 log = logging.getLogger(__name__)
+
+_FULL_BYTES: Final = 1 << 20  # what is free of a disk that counts as full
 
 shutting_down = threading.Event()  # set once, when this worker is asked to end
 
@@ -256,13 +259,22 @@ class JobRun:
             note(files.folder, text)
             self._finish(JobState.INTERRUPTED, files, error=text)
         elif status == EXIT_REFUSED:
-            said = files.error_sentence() or "It failed without saying why."
+            said = files.error_sentence() or self._full_disk() or "It failed without saying why."
             if several > 1:  # the others speak, too
                 said = said.splitlines()[0]
             self._finish(self._failed, files, error=said)
         else:
             text = f"The process ended {describe_end(status)}; the end of its log shows where."
+            if not files.log_tail().strip():
+                text = self._full_disk() or text
             self._finish(self._failed, files, error=text)
+
+    def _full_disk(self) -> str:
+        """Why a process could not even write its log, or ""."""
+        folder = self._job.run_dir
+        if shutil.disk_usage(folder).free >= _FULL_BYTES:
+            return ""
+        return f"The disk that holds {folder} is full. Free some of it, then start this again."
 
     def _succeed(self, kind: JobExecution, result: dict[str, Any], files: RunFiles | None = None) -> None:
         """Make the records and end the job, both or neither."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -92,6 +93,16 @@ def test_the_status_decides(ends: Callable[..., Job], status: int, said: str, st
     job = ends(status, said)
     assert (job.state, job.error) == (state, error)
     assert job.result == (RESULT if state == JobState.SUCCEEDED else {})
+
+
+@pytest.mark.parametrize("status", [1, 2])
+@pytest.mark.parametrize("said", ["", "error: It is damaged.\n"])
+def test_what_cannot_write_its_log_because_the_disk_is_full_says_so(
+    ends: Callable[..., Job], monkeypatch: pytest.MonkeyPatch, status: int, said: str
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _folder: SimpleNamespace(free=4096))
+    job = ends(status, said)
+    assert job.state == JobState.FAILED and (" is full. Free some of it" in job.error) == (not said)
 
 
 @pytest.mark.parametrize("yields", [0, 4])
