@@ -247,6 +247,47 @@ def test_a_newer_model_that_came_with_the_source_is_deployed(
     assert setup() == "" and Deployment.active() == back
 
 
+def test_a_newer_model_answers_from_the_corpus_and_the_index_that_answer(
+    setup: Callable[[], str], tmp_path: Path
+) -> None:
+    setup()
+    answering = IndexGeneration.objects.get()
+    place = {"model": answering.model, "path": answering.path, "rows": 5, "dim": 4}
+    newer = CorpusSnapshot.objects.create(
+        snapshot_id="newer", name="vital-en", path=answering.corpus.path, source="default", articles=9, blocks=5
+    )
+    IndexGeneration.objects.create(generation="of newer", corpus=newer, **place)
+    IndexGeneration.objects.create(generation="another", corpus=answering.corpus, **place)
+    CorpusSnapshot.objects.filter(pk=answering.corpus_id).update(source="vital")
+    write_model(tmp_path, "two", "block-one")
+    said = setup()
+    active = Deployment.active()
+    assert active is not None and active.index == answering and active.model == ModelVersion.objects.latest("pk")
+    assert "answers from now on" in said and "goes back to" in said and "default, not vital" in said
+    assert setup() == ""
+
+
+def test_a_newer_model_with_another_embedder_takes_edited_documents_along_or_waits(
+    setup: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup()
+    answering, asked = IndexGeneration.objects.get(), []
+
+    def carry(earlier: IndexGeneration, index: IndexGeneration, *, by: str) -> None:
+        asked.append((earlier, index, by))
+        if len(asked) == 1:
+            raise RealmError("The texts are gone.")
+
+    monkeypatch.setattr(deploying.bringing, "edited_above", lambda *_: 3)
+    monkeypatch.setattr(deploying.bringing, "carry", carry)
+    write_model(tmp_path, "two", "block-two")
+    assert "is newer, but is not deployed: The texts are gone." in setup()
+    assert Deployment.objects.get().index == answering
+    assert "answers from now on" in setup()
+    active = Deployment.active()
+    assert active is not None and asked[1] == (answering, active.index, "setup") and active.index != answering
+
+
 def test_a_newer_model_that_cannot_answer_leaves_the_old_one(
     setup: Callable[[], str], activities: Activities, tmp_path: Path
 ) -> None:

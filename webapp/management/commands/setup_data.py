@@ -21,13 +21,14 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
 from realm_core.command_line import add_options, argv, task_of
-from realm_core.corpus.tasks import Ingest
+from realm_core.corpus.tasks import PACKAGES, Ingest
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import remove_folder
 from realm_core.index.manifest import is_complete
 from realm_core.index.tasks import Index
 from webapp.artefacts.registering import adopt_model, is_there, record_corpus, record_index
 from webapp.deployments import service as deploying
+from webapp.documents.states import EditConflict
 from webapp.environment import first_password
 from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, ModelVersion, Purpose, QuestionSet
 from webapp.operations.activity import run_activity
@@ -62,9 +63,10 @@ class Command(BaseCommand):
         if CorpusSnapshot._meta.db_table not in connection.introspection.table_names():
             raise CommandError("The database has no tables yet: run manage.py migrate first.")
         try:
-            corpus = self._corpus(task_of(Ingest, Namespace(**options, output=corpora_dir())))
+            task = task_of(Ingest, Namespace(**options, output=corpora_dir()))
+            corpus = self._corpus(task)
             model = self._model(options["model"])
-            self._deployment(model, corpus)
+            self._deployment(model, corpus, task.source)
             self._questions()
         except RealmError as error:
             raise CommandError(str(error), returncode=2) from None
@@ -89,9 +91,14 @@ class Command(BaseCommand):
             raise RealmError(f"The model {folder} is missing; restore it from the repository (git checkout {folder}).")
         return adopt_model(folder)
 
-    def _index(self, model: ModelVersion, corpus: CorpusSnapshot) -> IndexGeneration:
-        known = IndexGeneration.objects.filter(model__block_hash=model.block_hash, corpus=corpus)
-        for index in known:
+    def _index(
+        self, model: ModelVersion, corpus: CorpusSnapshot, answering: IndexGeneration | None = None
+    ) -> IndexGeneration:
+        """An index of the corpus by the model's block embedder, preferably the one that answers: it has the edits."""
+        known = IndexGeneration.objects.filter(
+            model__block_hash=model.block_hash, corpus=corpus, folded_into__isnull=True
+        )
+        for index in sorted(known, key=lambda index: index != answering):
             if is_complete(resolve(index.path)):
                 return index
         # The build would accept a folder that has lost files as the finished index, so it is removed first.
@@ -110,31 +117,42 @@ class Command(BaseCommand):
         result = run_activity(*argv(task))
         return record_index(Path(result["path"]), model=model)
 
-    def _deployment(self, model: ModelVersion, corpus: CorpusSnapshot) -> None:
+    def _deployment(self, model: ModelVersion, corpus: CorpusSnapshot, source: str) -> None:
         active = Deployment.active()
-        newer = active is not None and _is_newer(model, corpus, active)
-        if active is not None and _can_serve(active) and not newer:
+        serves = active is not None and _can_serve(active)
+        index = None if serves else self._index(model, corpus)
+        if active is not None and (serves or _can_serve(active)):  # perhaps after a repair
+            if _is_newer(model, corpus, active):
+                self._replace_model(model, active, source)
             return
-        index = self._index(model, corpus)
-        serves = active is not None and _can_serve(active)  # perhaps after a repair
-        if active is None:
-            note = "First run"
-        elif newer:
-            note = "The model that comes with the source is newer"
-        elif not serves:
+        assert index is not None
+        note = "First run"
+        if active is not None:
             self._say(f"Files of the active deployment are missing: {active}")
             note = f"Deployment {active.pk} has lost files"
-        else:
-            return
+        deployment = deploying.deploy(index, model=model, by="setup", note=note, confirmed=True)
+        self._say(f"Deployed: {deployment}")
+
+    def _replace_model(self, model: ModelVersion, active: Deployment, source: str) -> None:
+        """Let the newer shipped model answer from the corpus that answers now, with what was edited in it."""
+        corpus = active.index.corpus
         try:
-            # Doubts do not stop it: a newer model was never measured here. The audit trail records them.
-            deployment = deploying.deploy(index, model=model, by="setup", note=note, confirmed=True)
-        except RealmError as error:
-            if not serves:
-                raise
+            index = self._index(model, corpus, active.index)
+            # A newer model was never measured here: that alone does not stop it. The audit trail records it.
+            ready = deploying.made_ready(index, model=model, by="setup", unmeasured=True)
+            if ready.doubts and not ready.only_unmeasured:
+                raise RealmError(" ".join(ready.doubts))
+            deployment = deploying.deploy_ready(ready, by="setup", note="The model that comes with the source is newer")
+        except (RealmError, EditConflict) as error:
             self._say(f"The model that comes with the source is newer, but is not deployed: {error}")
-        else:
-            self._say(f"Deployed: {deployment}")
+            return
+        self._say(f"The model that comes with the source is newer and answers from now on: {deployment}")
+        self._say(f"Manage › Deployments goes back to {active.model}; it is not replaced again then.")
+        if corpus.source != source and {corpus.source, source} <= set(PACKAGES):
+            self._say(
+                f"It answers from the corpus that was there. That of this version ({source}, not {corpus.source}) has "
+                "more; docs/operations.md says under Upgrade how to take it over."
+            )
 
     def _questions(self) -> None:
         """Recorded sets do not change, even if a newer release has other ones under their names."""
