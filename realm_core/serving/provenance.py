@@ -160,16 +160,37 @@ class Answer:
         return cls(**value)
 
     def without(self, block_ids: Collection[str]) -> Answer:
-        """The answer as if the blocks `block_ids` had not been read: exact, without running the model."""
-        return conclude(replace(self, evidence=tuple(e for e in self.evidence if e.block_id not in block_ids)))
+        """The answer as if the blocks `block_ids` had not been read: exact, without running the model.
+
+        An answer that an earlier version stored keeps the wordings that it was added up of, or it would change by more
+        than the blocks.
+        """
+        kept = tuple(block for block in self.evidence if block.block_id not in block_ids)
+        return conclude(replace(self, evidence=kept), None if self._is_named_as_now() else self._names())
+
+    def _is_named_as_now(self) -> bool:
+        """Whether the rules of `naming.py` group its wordings today as they did when it was stored."""
+        now, then = ({(one.text, *sorted(one.also)) for one in made.answers} for made in (conclude(self), self))
+        return now == then
+
+    def _names(self) -> list[naming.NamedAnswer]:
+        """The wordings of each answer as they were added up."""
+        known = {candidate.key for block in self.evidence for candidate in block.candidates}
+        named = []
+        for answer in self.answers:
+            keys = dict.fromkeys(normalise_answer(text) for text in (answer.text, *answer.also))
+            named.append(naming.NamedAnswer(tuple(key for key in keys if key in known), answer.text))
+        return named
 
 
 def _ranked(value: dict[str, Any]) -> RankedAnswer:
     return RankedAnswer(value["text"], value["probability"], tuple(value.get("also", ())), value.get("likelihood"))
 
 
-def conclude(reading: Answer) -> Answer:
+def conclude(reading: Answer, names: Sequence[naming.NamedAnswer] | None = None) -> Answer:
     """Compute everything that follows from the evidence's priors and candidate likelihoods.
+
+    names: how the wordings are added up, also if some of them are gone; None: by the rules of `naming.py`.
 
     Takes an answer whose evidence has prior (on any positive scale), retriever_score, candidates and
     no_answer_likelihood. Returns it with normalised priors, merged and ranked answers, the selected answer, and
@@ -188,7 +209,8 @@ def conclude(reading: Answer) -> Answer:
         for candidate in block.candidates:
             likelihoods_YK.setdefault(candidate.key, [0.0] * len(blocks))[position] = candidate.likelihood
     spellings = _spellings(blocks, prior_K)
-    named = _named(blocks, spellings, {key: marginal.marginal(prior_K, row_K) for key, row_K in likelihoods_YK.items()})
+    probabilities = {key: marginal.marginal(prior_K, row_K) for key, row_K in likelihoods_YK.items()}
+    named = _named(blocks, spellings, probabilities) if names is None else _named_as(names, spellings, probabilities)
     rows_YK = [
         [math.fsum(column) for column in zip(*(likelihoods_YK[key] for key in one.keys), strict=True)] for one in named
     ]
@@ -252,6 +274,26 @@ def _named(
     ]
     titles = {block.block_id: block.title for block in blocks if block.opens}
     return naming.same_names(wordings, {block.block_id: block.text for block in blocks}, titles)
+
+
+def _named_as(
+    names: Sequence[naming.NamedAnswer], spellings: Mapping[str, str], probabilities: Mapping[str, float]
+) -> list[naming.NamedAnswer]:
+    """The candidates grouped as in `names`, without the wordings that are gone."""
+    left, named = dict(probabilities), []
+    for name in names:
+        keys = sorted((key for key in name.keys if key in left), key=lambda key: (-left[key], key))
+        if not keys:
+            continue
+        shown = normalise_answer(name.text)
+        if shown in keys:
+            keys = [shown, *(key for key in keys if key != shown)]
+        # A title is displayed without being a wording, and so it stays.
+        text = name.text if shown in keys or shown not in name.keys else spellings[keys[0]]
+        named.append(naming.NamedAnswer(tuple(keys), text))
+        for key in keys:
+            del left[key]
+    return [*named, *(naming.NamedAnswer((key,), spellings[key]) for key in left)]
 
 
 def confidence(features: Sequence[float], weights: Sequence[float], offset: float) -> float:

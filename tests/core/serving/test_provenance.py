@@ -232,3 +232,34 @@ def test_stored_answers_are_read_without_torch() -> None:
     top = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "-c", program], cwd=top, input=stored, capture_output=True, text=True)
     assert done.stdout.split() == ["nile", "False"], done.stderr
+
+
+def test_an_answer_stored_under_other_rules_of_names_keeps_its_wordings_without_a_block() -> None:
+    texts = {"Picasso": 0.5, "Pablo Picasso": 0.4, "Dalí": 0.05}
+    offered = tuple(AnswerCandidate(text.lower(), text, weight, 0, 1) for text, weight in texts.items())
+    painted = replace(block("guernica", 0.5, {}), text="Pablo Picasso painted it.", candidates=offered)
+    other = block("madrid", 0.5, {"goya": 0.1})
+    now = reading([painted, other])
+    assert now.answer is not None and now.answer.also == ("Picasso",)
+    assert now.without({"madrid"}).answers[0].text == "Pablo Picasso"
+
+    apart = tuple(RankedAnswer(text, weight / 2) for text, weight in texts.items())
+    stored = Answer.from_dict(json.loads(json.dumps(replace(now, answers=apart, answer=apart[0]).as_dict())))
+    left = stored.without({"madrid"})
+    assert [(one.text, one.also, pytest.approx(one.probability)) for one in left.answers] == [
+        (text, (), weight) for text, weight in texts.items()
+    ]
+    assert stored.without({"guernica"}).answers == (RankedAnswer("goya", 0.1, (), 0.1),)
+
+
+def test_a_stored_name_is_displayed_as_what_is_left_of_it() -> None:
+    blocks = [block("one", 0.5, {"cat": 0.6}), block("two", 0.3, {"feline": 0.5}), block("three", 0.2, {"dog": 0.1})]
+    kinds = (RankedAnswer("cat", 0.45, ("feline",)), RankedAnswer("dog", 0.02))
+    stored = replace(reading(blocks), answers=kinds, answer=kinds[0])
+    assert [(one.text, one.also) for one in stored.without({"three"}).answers] == [("cat", ("feline",))]
+    assert [one.text for one in stored.without({"one"}).answers] == ["feline", "dog"]
+    titled = (RankedAnswer("Felis catus", 0.45, ("cat", "feline")), RankedAnswer("dog", 0.02))
+    stored = replace(stored, answers=titled, answer=titled[0])
+    assert [(one.text, one.also) for one in stored.without({"three"}).answers] == [("Felis catus", ("cat", "feline"))]
+    left = stored.without({"one"}).answers[0]
+    assert (left.text, left.also) == ("Felis catus", ("feline",))
