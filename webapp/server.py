@@ -109,7 +109,7 @@ logger_class = ServerLog
 
 def on_starting(server: Any) -> None:
     """Refuse unsafe settings with an error message: passwords in plain text over a network and, in production, admins
-    with easily guessed passwords."""
+    with easily guessed passwords and a database of a newer version."""
     from django.core.exceptions import ImproperlyConfigured
 
     try:
@@ -124,18 +124,19 @@ def on_starting(server: Any) -> None:
                 "behind a proxy that speaks TLS: without it passwords travel in plain text."
             )
         if settings.IN_PRODUCTION:
-            _look_at_admins()
+            _check_database()
     except ImproperlyConfigured as refusal:
         sys.exit(f"error: {refusal}")
 
 
-def _look_at_admins() -> None:
-    """Run the check in a child process: this one is to be forked, and must not load Django or open a connection."""
+def _check_database() -> None:
+    """Run our checks in a child process: this one is to be forked, and must not load Django or open a connection."""
     from django.core.exceptions import ImproperlyConfigured
 
-    from webapp.checks import TAG
+    from webapp.checks import TAG, VERSION_TAG
 
-    options = ["--settings=webapp.settings", "--deploy", "--database=default", f"--tag={TAG}"]
+    tags = (f"--tag={TAG}", f"--tag={VERSION_TAG}")
+    options = ["--settings=webapp.settings", "--deploy", "--database=default", *tags]
     command = [sys.executable, "-m", "django", "check", *options]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
     if checked.returncode:

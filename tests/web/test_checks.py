@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
 from django.db import DatabaseError, connection
+from django.db.migrations.recorder import MigrationRecorder
 
-from webapp.checks import check_admins
+from webapp.checks import check_admins, check_version
 
 
 @pytest.mark.django_db
@@ -37,4 +40,15 @@ def test_a_database_that_does_not_answer_is_no_finding(monkeypatch: pytest.Monke
         raise DatabaseError("gone")
 
     monkeypatch.setattr(connection, "cursor", gone)
-    assert check_admins(databases=["default"]) == []
+    assert check_admins(databases=["default"]) == [] and check_version(databases=["default"]) == []
+
+
+@pytest.mark.django_db
+def test_a_database_of_a_newer_version_is_refused_before_it_is_migrated() -> None:
+    assert check_version(databases=["default"]) == []
+    MigrationRecorder(connection).record_applied("webapp", "0999_what_comes_later")
+    assert check_version() == []
+    (error,) = check_version(databases=["default"])
+    assert error.id == "webapp.E002" and "0999_what_comes_later" in error.msg
+    with pytest.raises(SystemCheckError, match="newer version"):
+        call_command("migrate", "--no-input", verbosity=0, skip_checks=False)
