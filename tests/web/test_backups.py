@@ -207,8 +207,12 @@ def test_what_is_no_backup(data: Path, tmp_path: Path) -> None:
 
 def test_a_backup_of_another_version(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     call_command("backup", str(tmp_path / "backup.tar"), stdout=StringIO())
-    monkeypatch.setattr("webapp.operations.backups._migrations", lambda: ["0001_initial"])
-    with pytest.raises(CommandError, match="another version"):
+    own = backups._migrations()
+    monkeypatch.setattr("webapp.operations.backups._migrations", lambda: own[:-1])
+    with pytest.raises(CommandError, match="newer version"):
+        call_command("restore", str(tmp_path / "backup.tar"))
+    monkeypatch.setattr("webapp.operations.backups._migrations", lambda: [*own, "9998_next", "9999_last"])
+    with pytest.raises(CommandError, match=r"before 9998_next\..* -- webapp/migrations/9998_next\.py\)~1$"):
         call_command("restore", str(tmp_path / "backup.tar"))
 
 

@@ -119,8 +119,7 @@ def restore(source: Path) -> list[Path]:
     try:
         with tempfile.TemporaryDirectory(dir=data, prefix=".restore-") as folder:
             migrations, paths = unpack(source, Path(folder))
-            if migrations != _migrations():
-                raise RealmError(f"{source} is of another version; restore it with the one that made it, then upgrade.")
+            _refuse_other_version(source, migrations)
             with transaction.atomic():  # if rows cannot be restored, no file is moved
                 call_command("loaddata", f"{folder}/{_RECORDS}", verbosity=0)
                 for path in paths:
@@ -135,6 +134,21 @@ def restore(source: Path) -> list[Path]:
         raise RealmError(f"{source} cannot be restored: {error}") from None
     AuditEntry.record("restore", source.name, by=None)
     return aside
+
+
+def _refuse_other_version(source: Path, migrations: list[str]) -> None:
+    """RealmError, with the way to the version that made the backup, unless it is this one."""
+    own = _migrations()
+    if migrations == own:
+        return
+    if set(migrations) - set(own):
+        raise RealmError(f"{source} is of a newer version; restore it with the one that made it.")
+    following = min(set(own) - set(migrations))
+    added = f"git log -1 --format=%h --diff-filter=A -- webapp/migrations/{following}.py"
+    raise RealmError(
+        f"{source} is of an earlier version, before {following}. Restore it with that one, then upgrade: "
+        f"git checkout $({added})~1"
+    )
 
 
 def unpack(source: Path, folder: Path) -> tuple[list[str], list[str]]:
