@@ -72,7 +72,11 @@ class Reliability:
         wanted = share * sum(self._counts)
         left, right = wanted, 0.0
         for count, correct in zip(reversed(self._counts), reversed(self._right), strict=True):
-            taken = min(count, left)
-            right += correct * taken / count if count else 0.0
-            left -= taken
+            if not count:  # as nearly all are of a thousand bins
+                continue
+            if count >= left:
+                right += correct * left / count
+                break
+            right += correct
+            left -= count
         return right / wanted
