@@ -1,9 +1,10 @@
 """The process that forks those which tests start: `python -m tests.forking DESCRIPTOR`.
 
-To load torch, Django or Celery takes longer than what such a process has to do. Here they are loaded once, and nothing
-is computed or set up, so each process begins behind that. DESCRIPTOR is a socket: for each process a `Start` comes as
-JSON, with four descriptors: its output, its errors, a socket that is told its id and then its exit status, and the
-other end of DESCRIPTOR, with which a process of pytest asks for processes, too.
+To load torch, Django or Celery takes longer than what such a process has to do. Here they are loaded once, with the
+words by which questions are spelt; nothing else is computed or set up, so each process begins behind that. DESCRIPTOR
+is a socket: for each process a `Start` comes as JSON, with four descriptors: its output, its errors, a socket that is
+told its id and then its exit status, and the other end of DESCRIPTOR, with which a process of pytest asks for
+processes, too.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ _GUNICORN = ("gunicorn.app.wsgiapp", "gunicorn.workers.gthread", "realm_core.ser
 _WEBAPP = ("django.db.models", "django.core.handlers.wsgi", "psycopg", "redis", "realm_core.tasks")  # uses these
 # pandas is loaded by pyarrow, requests by Django REST framework, the two of torch by transformers.
 _TESTS = ("pandas", "playwright.sync_api", "requests", "torch._dynamo", "torch.distributed.tensor")
+_LATER = ("matplotlib.figure", "spacy")
 _LOADED_FIRST = {
     "celery": (*_CELERY, *_WEBAPP),
     "django": (*_WEBAPP, "requests"),
     "gunicorn": (*_GUNICORN, *_WEBAPP, "pandas", "requests"),
-    "pytest": ("realm_core.serving.engine", *_CELERY, *_WEBAPP, *_TESTS),
+    "pytest": ("realm_core.serving.engine", *_CELERY, *_WEBAPP, *_TESTS, *_LATER),
     "realm_core": ("torch", "pandas"),
     "workers.app": (*_CELERY, *_WEBAPP),
     "tests.core.living.crashing": ("tests.core.living.building",),
@@ -92,6 +94,10 @@ def serve(control: socket.socket) -> None:
 def _load(start: Start) -> None:
     for name in _LOADED_FIRST.get(start["module"], ()):
         importlib.import_module(name)
+    if start["module"] in ("gunicorn", "pytest"):
+        from realm_core.text.spelling import english
+
+        english()  # half a second, for every process that answers
     if start["module"] != "realm_core":
         return
     from realm_core.tasks import ACTIVITIES
