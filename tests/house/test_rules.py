@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -93,6 +94,7 @@ SUBJECTS: dict[str, set[str]] = {
 PICKLE_MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
 PICKLE_CALLS = {"torch.save", "torch.load", "numpy.save", "np.save", "numpy.load", "np.load", "pandas.read_pickle"}
 PICKLE_NAMES = {name.rpartition(".")[2] for name in PICKLE_CALLS}
+_PERHAPS_UNPICKLING = re.compile("|".join(["allow_pickle", *(name.replace(".", r"\s*\.\s*") for name in PICKLE_CALLS)]))
 
 
 class Source(NamedTuple):
@@ -115,16 +117,26 @@ def read(path: Path) -> Source:
     package = path.relative_to(TOP).parent.parts
     imported: list[tuple[str, int, list[str]]] = []
     unpickling: list[tuple[int, str]] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            unpickling += [(node.lineno, what) for what in _unpickling(node)]
-        elif isinstance(node, ast.Import):
+    if _PERHAPS_UNPICKLING.search(text):  # to go through all expressions takes most of the time
+        calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+        unpickling += [(node.lineno, what) for node in calls for what in _unpickling(node)]
+    for node in _statements(tree):
+        if isinstance(node, ast.Import):
             imported += [(alias.name, node.lineno, []) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
             module = ".".join(part for part in (base, node.module) if part)
             imported.append((module, node.lineno, [alias.name for alias in node.names]))
     return Source(len(text.rstrip().splitlines()), ast.get_docstring(tree), imported, unpickling)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """All statements in a module or in another statement, without going through expressions."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for part in getattr(node, name, ()):
+            if isinstance(part, ast.stmt):
+                yield part
+            yield from _statements(part)
 
 
 def _unpickling(call: ast.Call) -> Iterator[str]:
