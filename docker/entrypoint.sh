@@ -19,11 +19,11 @@ web)
         --timeout=120 --graceful-timeout=30 --no-control-socket
     ;;
 worker)
-    exec python -m celery --app workers.app worker --loglevel=INFO --pool=threads \
+    exec python -m celery --quiet --app workers.app worker --loglevel=INFO --pool=threads \
         --without-gossip --without-mingle --without-heartbeat
     ;;
 scheduler)
-    exec python -m celery --app workers.app beat --loglevel=INFO --pidfile=
+    exec python -m celery --quiet --app workers.app beat --loglevel=INFO --pidfile=
     ;;
 *)
     exec "$@"

@@ -12,8 +12,7 @@ ALLOWED_HOSTS        names that the site answers to, separated by commas (defaul
 CSRF_TRUSTED_ORIGINS origins such as https://example.org, separated by commas
 CORS_ORIGINS         origins whose pages may call REST and MCP from a browser, with a token (default: none)
 HTTPS                on behind a proxy that speaks TLS and sets X-Forwarded-Proto; required to listen beyond this
-machine
-                     or at a Unix socket
+                     machine or at a Unix socket
 REALM_DEVICE         where the model runs: auto, cpu, cuda, …
 REALM_SEARCH         how blocks are found: exact, ivf (approximately), milvus, or auto (default): as the index was built
 REALM_MILVUS_URI     the server of REALM_SEARCH=milvus, such as http://host:19530

@@ -68,11 +68,11 @@ def web(port: int) -> Service:
 
 
 def worker(app: str = "workers.app") -> Service:
-    """A Celery worker (see workers/app.py), without gossip between workers."""
+    """A Celery worker (see workers/app.py), without gossip between workers, and without a banner, which is no JSON."""
     return Service(
         "worker",
         (
-            *(sys.executable, "-m", "celery", "--app", app, "worker", "--loglevel=INFO"),
+            *(sys.executable, "-m", "celery", "--quiet", "--app", app, "worker", "--loglevel=INFO"),
             "--pool=threads",
             *("--without-gossip", "--without-mingle", "--without-heartbeat"),
         ),
@@ -84,7 +84,7 @@ def scheduler(app: str = "workers.app") -> Service:
     """Celery's beat with the project's scheduler. (Celery's own stores its times in a shelve file, which is pickle.)"""
     return Service(
         "scheduler",
-        (*(sys.executable, "-m", "celery", "--app", app, "beat", "--loglevel=INFO", "--pidfile="),),
+        (*(sys.executable, "-m", "celery", "--quiet", "--app", app, "beat", "--loglevel=INFO", "--pidfile="),),
     )
 
 

@@ -42,6 +42,7 @@ def command(part: str) -> list[str]:
 def test_parts_are_started_as_make_run_starts_them() -> None:
     for part, service in (("worker", services.worker()), ("scheduler", services.scheduler())):
         assert command(part) == ["python", *service.command[1:]]
+        assert "--quiet" in service.command  # Celery's banner would be no line of JSON
     varying = ("--bind", "--workers", "--threads", "--graceful-timeout", "--worker-tmp-dir")
     web = [word for word in services.web(8000).command[1:] if not word.startswith(varying)]
     assert [word for word in command("web")[1:] if not word.startswith(varying)] == web

@@ -121,7 +121,7 @@ def test_what_nginx_says_itself(tmp_path: Path) -> None:
     with nginx(tmp_path, free_port(), free_port()) as port:
         away = ask(port, "/api/v1/ask")
         large = ask(port, "/api/v1/ask", b"x" * (3 << 20))
-    assert (away[0], away[1]["Retry-After"], large[0]) == (503, "5", 413)
+    assert (away[0], away[1]["Retry-After"], large[0]) == (502, "5", 413)
     for _, headers, _ in (away, large):
         assert headers["Strict-Transport-Security"] and "default-src 'none'" in headers["Content-Security-Policy"]
         assert headers["Server"] == "nginx"

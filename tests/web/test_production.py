@@ -236,7 +236,7 @@ def test_what_is_sent_while_the_web_server_is_started_anew_arrives(tmp_path: Pat
 def test_what_the_proxy_says_itself(site: tuple[int, int], tmp_path: Path) -> None:
     with proxy(tmp_path, free_port()) as alone:  # no web server behind it
         answered = [ask(alone, "/"), ask(site[0], "/accounts/login/", "POST", b"x" * (LARGEST_BYTES + 1))]
-    assert [status for status, _ in answered] == [502, 413]
+    assert [(status, headers["Retry-After"]) for status, headers in answered] == [(502, "5"), (413, None)]
     for _, headers in answered:
         policy = headers["Content-Security-Policy"]
         assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy

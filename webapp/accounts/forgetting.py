@@ -17,8 +17,8 @@ from django.db import transaction
 from django.db.models import Model, Q, QuerySet
 
 from realm_core.errors import RealmError
-from webapp.asking.history import ASKER_ENTRY
 from webapp.models import AskedAnswer, AuditEntry, Feedback, IdempotencyKey
+from webapp.models.answer import ASKER_ENTRY
 
 _LOGINS: Final = (AccessAttempt, AccessFailureLog, AccessLog)
 _ACCOUNT_ACTIONS: Final = ("login", "logout")

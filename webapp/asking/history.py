@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final
 from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
@@ -20,8 +19,7 @@ from rest_framework.request import Request
 
 from webapp.access.collections import access_of
 from webapp.models import AskedAnswer, EvidenceBlock, Feedback, GoneBlock, IdempotencyKey
-
-ASKER_ENTRY: Final = "asker"
+from webapp.models.answer import ASKER_ENTRY
 
 
 @dataclass(frozen=True)

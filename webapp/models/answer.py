@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import uuid
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
 from django.db import models
 
 if TYPE_CHECKING:
     from realm_core.serving.provenance import Answer
+
+ASKER_ENTRY: Final = "asker"  # of a session: the `session_key` of what is asked in it without an account
 
 
 class AskedAnswer(models.Model):
