@@ -49,13 +49,27 @@ class Deployment(models.Model):
     @classmethod
     def active(cls) -> Deployment | None:
         """The active deployment, with model and index loaded."""
-        return cls.objects.filter(is_active=True).select_related("model", "index__corpus", "index__model").first()
+        return cls._with_both(cls.objects.filter(is_active=True))
 
     @classmethod
     def locked(cls) -> Deployment | None:
         """`active`, whose row no other transaction locks until this one ends: no document is edited in its corpus."""
-        held = cls.objects.select_for_update(of=("self",), no_key=True).filter(is_active=True)
-        return held.select_related("model", "index__corpus", "index__model").first()
+        return cls._with_both(cls.objects.select_for_update(of=("self",), no_key=True).filter(is_active=True))
+
+    @classmethod
+    def _with_both(cls, active: models.QuerySet[Deployment]) -> Deployment | None:
+        """The only row, with what is asked of it.
+
+        Without an order, and without the index's model where it is the deployment's: most of the time of a query that
+        pages make several times is Django's, for each column.
+        """
+        for found in active.select_related("model", "index__corpus").order_by()[:1]:
+            if found.index.model_id == found.model_id:
+                found.index.model = found.model
+            else:
+                _ = found.index.model  # loaded by this
+            return found
+        return None
 
     def earlier(self, most: int) -> list[Deployment]:
         """Up to `most` earlier pairs, different from this one, that can be deployed again: the newest first."""
