@@ -73,7 +73,7 @@ def test_the_loss_is_that_of_paper_or_release(
     assert loss.item() == pytest.approx(formulas.masked_loss(sentences, per_token=per_token), rel=1e-4)
     priors = torch.tensor([one.prior_K for one in hand])
     torch.testing.assert_close(seen[0].scores_BK.detach().softmax(1), priors, rtol=1e-3, atol=1e-5)
-    assert 0.01 < priors[:, 0].mean() < 0.95 and priors[:, 1:].std() > 0.02  # not all the same
+    assert 0.01 < priors[:, 0].mean() < 0.95 and priors[:, 1:].std() > 0.01  # not all the same
 
 
 def test_the_two_losses_differ(scene: MakeScene) -> None:
