@@ -29,6 +29,8 @@ for _name in (
     "CSRF_TRUSTED_ORIGINS",
     "HTTPS",
     "PROXIES",
+    "LOGIN_HEADER",
+    "LOGIN_GROUPS_HEADER",
     "REALM_PUBLIC",
     "LOG_LEVEL",
     "REALM_DEVICE",

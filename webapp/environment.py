@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import threading
 from collections.abc import Sequence
@@ -19,6 +20,12 @@ Word = TypeVar("Word", bound=str)
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
+_HEADER = re.compile(r"[A-Za-z][A-Za-z0-9]*(-[A-Za-z0-9]+)+")
+# Headers with a dash that browsers send, or that proxies set for another purpose.
+_FROM_CLIENTS = {
+    *("accept-encoding", "accept-language", "cache-control", "content-length", "content-type", "if-match"),
+    *("if-none-match", "user-agent", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-request-id"),
+}
 _LOCAL_HOSTS = {"localhost", "127.0.0.1", "[::1]"}  # this machine, as in ALLOWED_HOSTS
 
 
@@ -97,6 +104,24 @@ def envlist(name: str, default: list[str]) -> list[str]:
     if value is None:
         return default
     return [word.strip() for word in value.split(",") if word.strip()]
+
+
+def envheader(name: str, *, proxies: int) -> str:
+    """A header field in which a trusted proxy tells who somebody is, such as X-Forwarded-User; "" by default."""
+    value = os.environ.get(name, "").strip()
+    if not value:
+        return ""
+    if not _HEADER.fullmatch(value) or value.lower() in _FROM_CLIENTS:
+        raise ImproperlyConfigured(
+            f"{name} must name a header that only the proxy sets, written with dashes, such as X-Forwarded-User, not "
+            f"{value!r}."
+        )
+    if not proxies:
+        raise ImproperlyConfigured(
+            f"{name} needs PROXIES of at least 1: without a proxy that removes {value} from what clients send, anyone "
+            "could name themselves as they like."
+        )
+    return value
 
 
 def envrate(name: str, default: str) -> str:

@@ -99,6 +99,8 @@ def _client(environ: dict[str, Any]) -> str:
     return forwarded_address(environ).encode("unicode_escape").decode("ascii") or "-"
 
 
+# An X_Forwarded_User from a client would be read as the proxy's X-Forwarded-User; this is also gunicorn's default.
+header_map = "drop"
 worker_class = "webapp.patience.PatientWorker"
 threads = envint("WEB_THREADS", 0) or envint("ASK_QUEUE", 128, minimum=1) + _BESIDE_QUESTIONS
 worker_connections = threads + 224  # with each thread's SQLite files below 1,024 open files, a common limit

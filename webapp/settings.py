@@ -19,6 +19,9 @@ REALM_MILVUS_URI     the server of REALM_SEARCH=milvus, such as http://host:1953
 REALM_MILVUS_TOKEN   its user:password or key (default: none)
 REALM_FOLD           whether edits of documents are folded into a new index where it is worth it: auto (default) or off
 PROXIES              how many trusted proxies stand in front and add to X-Forwarded-For (default: none)
+LOGIN_HEADER         header in which a trusted proxy passes the name of the person who is logged in there, such as
+                     X-Forwarded-User; the proxy must remove it from what clients send (default: none)
+LOGIN_GROUPS_HEADER  header in which it passes their groups, separated by commas (default: none)
 REALM_PUBLIC         whether anyone may ask without an account (default: on; must be said where others reach the server)
 ASK_RATE             questions allowed to one asker, such as 600/min (the default); 0 for no limit
 ASK_QUEUE            questions that may wait for the engine of a web process; more are refused (default: 128)
@@ -56,6 +59,7 @@ from webapp.environment import (
     checkstore,
     envbool,
     envchoice,
+    envheader,
     envint,
     envlist,
     envrate,
@@ -85,6 +89,10 @@ SECRET_KEY = os.environ.get("SECRET_KEY") or secret_key(REALM_DATA / "secret_key
 ALLOWED_HOSTS = envlist("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = envlist("CSRF_TRUSTED_ORIGINS", [])
 PROXIES = envint("PROXIES", 0)
+LOGIN_HEADER = envheader("LOGIN_HEADER", proxies=PROXIES)
+LOGIN_GROUPS_HEADER = envheader("LOGIN_GROUPS_HEADER", proxies=PROXIES)
+if LOGIN_GROUPS_HEADER and (not LOGIN_HEADER or LOGIN_GROUPS_HEADER.lower() == LOGIN_HEADER.lower()):
+    raise ImproperlyConfigured("LOGIN_GROUPS_HEADER needs LOGIN_HEADER, and must name another header.")
 # The variable that shows that others reach the site, or "".
 IN_PRODUCTION = reached_by_others(https=HTTPS, proxies=PROXIES, origins=CSRF_TRUSTED_ORIGINS, hosts=ALLOWED_HOSTS)
 if IN_PRODUCTION:
@@ -126,6 +134,7 @@ MIDDLEWARE = [
     "webapp.bodies.BodyMiddleware",  # before the next one, which may read the body
     "django.middleware.csrf.CsrfViewMiddleware",
     "webapp.accounts.sessions.ShortStaffSessionMiddleware",
+    "webapp.accounts.by_proxy.ProxyLoginMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",
@@ -218,6 +227,8 @@ CACHES = {"default": _cache(os.environ.get("CACHE_URL") or f"unix://{VALKEY_SOCK
 
 REALM_PUBLIC = envbool("REALM_PUBLIC", True)
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+if LOGIN_HEADER:
+    AUTHENTICATION_BACKENDS.append("webapp.accounts.by_proxy.ProxyBackend")
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

@@ -24,6 +24,8 @@ TRUSTING = ssl.create_default_context()
 TRUSTING.check_hostname = False
 TRUSTING.verify_mode = ssl.CERT_NONE
 LARGEST_BYTES = 4096
+# What a client may claim to be logged in as; both proxies remove it, and a web server drops the underscores.
+NAMES = dict.fromkeys(("X-Forwarded-User", "X-Forwarded-Groups", "Remote-User", "Remote-Groups"), "admin")
 _PATIENCE_S = 30
 
 

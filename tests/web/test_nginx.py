@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import threading
@@ -17,7 +18,7 @@ import pytest
 
 from benchmarks.web import free_port
 from tests.waiting import wait_until
-from tests.web.proxy import TOP, TRUSTING
+from tests.web.proxy import NAMES, TOP, TRUSTING
 from workers.guards import HOST
 
 pytestmark = pytest.mark.skipif(
@@ -58,9 +59,12 @@ def answering(status: int) -> Iterator[int]:
 
 
 @contextmanager
-def nginx(folder: Path, *behind: int) -> Iterator[int]:
-    """nginx as docker/nginx.conf says, but at a free port, with a certificate of its own; yields the port."""
-    port, told = free_port(), (TOP / "docker" / "nginx.conf").read_text(encoding="utf-8")
+def nginx(folder: Path, *behind: int, told: str = "") -> Iterator[int]:
+    """nginx as docker/nginx.conf says, but at a free port, with a certificate of its own; yields the port.
+
+    told: what it is told instead of that file.
+    """
+    port, told = free_port(), told or (TOP / "docker" / "nginx.conf").read_text(encoding="utf-8")
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=qa.example.org"]
     subprocess.run([*make, "-keyout", key, "-out", certificate], check=True, capture_output=True)
@@ -110,11 +114,12 @@ def test_a_question_is_passed_to_the_server_that_is_ready(tmp_path: Path) -> Non
 
 
 def test_what_a_client_claims_is_dropped(tmp_path: Path) -> None:
-    claimed = {"X-Forwarded-For": "198.51.100.1", "X-Forwarded-Proto": "http", "X-Request-ID": "a b"}
+    claimed = {"X-Forwarded-For": "198.51.100.1", "X-Forwarded-Proto": "http", "X-Request-ID": "a b", **NAMES}
     with answering(200) as one, nginx(tmp_path, one, one) as port:
         got = json.loads(ask(port, "/", headers=claimed)[2])
     assert (got["Host"], got["X-Forwarded-For"], got["X-Forwarded-Proto"]) == ("qa.example.org", "127.0.0.1", "https")
     assert len(got["X-Request-ID"]) == 32
+    assert "admin" not in got.values()
 
 
 def test_what_nginx_says_itself(tmp_path: Path) -> None:
@@ -125,3 +130,45 @@ def test_what_nginx_says_itself(tmp_path: Path) -> None:
     for _, headers, _ in (away, large):
         assert headers["Strict-Transport-Security"] and "default-src 'none'" in headers["Content-Security-Policy"]
         assert headers["Server"] == "nginx"
+
+
+def test_single_sign_on_as_the_documents_say(tmp_path: Path) -> None:
+    """docs/operations.md, before a stand-in for oauth2-proxy that knows one cookie."""
+
+    class Knowing(handler(202)):  # type: ignore[misc]
+        def do_GET(self) -> None:
+            known = self.headers["Cookie"] == "login=ada"
+            self.send_response(202 if known else 401)
+            if known:
+                self.send_header("X-Auth-Request-Email", "ada@example.org")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    manual = (TOP / "docs" / "operations.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```nginx\n(.*?)^```", manual, re.M | re.S)
+    told = (TOP / "docker" / "nginx.conf").read_text(encoding="utf-8")
+    for name in ("User", "Groups"):
+        line = f'    proxy_set_header X-Forwarded-{name} "";\n'
+        assert line in told
+        told = told.replace(line, example if name == "User" else "")
+    with ThreadingHTTPServer((HOST, 0), Knowing) as login, answering(200) as one:
+        thread = threading.Thread(target=login.serve_forever, args=(0.05,))
+        thread.start()
+        told = told.replace("127.0.0.1:4180", f"{HOST}:{login.server_port}")
+        try:
+            with nginx(tmp_path, one, one, told=told) as port:
+                stranger = ask(port, "/history/", headers=NAMES)
+                inside = [
+                    json.loads(ask(port, path, headers={**NAMES, "Cookie": "login=ada"})[2])
+                    for path in ("/", "/history/", "/manage/documents/")
+                ]
+                program = [
+                    json.loads(ask(port, path, headers=NAMES)[2]) for path in ("/api/v1/ask", "/api/v1/x", "/mcp")
+                ]
+        finally:
+            login.shutdown()
+            thread.join()
+    led = stranger[1]["Location"].replace(f":{port}", "")
+    assert (stranger[0], led) == (302, "https://qa.example.org/oauth2/start?rd=https://qa.example.org/history/")
+    assert {got["X-Forwarded-User"] for got in inside} == {"ada@example.org"}
+    assert not any("admin" in got.values() for got in (*inside, *program))

@@ -19,7 +19,7 @@ from realm_core.runs.processes import ask_to_end
 from tests import forked
 from tests.migrated import migrated
 from tests.waiting import wait_until
-from tests.web.proxy import LARGEST_BYTES, TRUSTING, proxy, tried_in_vain
+from tests.web.proxy import LARGEST_BYTES, NAMES, TRUSTING, proxy, tried_in_vain
 from tests.web.test_headers import check
 from workers.guards import HOST
 from workers.services import web
@@ -231,6 +231,29 @@ def test_what_is_sent_while_the_web_server_is_started_anew_arrives(tmp_path: Pat
                 server.shutdown()
             serving.result()
     assert sorted(arrived) == [b"a", b"b" * LARGEST_BYTES]
+
+
+def test_the_proxy_removes_the_names_that_a_client_claims(tmp_path: Path) -> None:
+    """Those of LOGIN_HEADER, in docker/Caddyfile."""
+    got: list[str] = []
+
+    class Noting(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            got.extend(self.headers.values())
+            self.send_response(204)
+            self.end_headers()
+
+    with HTTPServer((HOST, 0), Noting) as server, ThreadPoolExecutor() as serving:
+        serving.submit(server.serve_forever, 0.05)
+        try:
+            with proxy(tmp_path, server.server_port) as proxied:
+                connection = HTTPSConnection("localhost", proxied, timeout=30, context=TRUSTING)
+                connection.request("GET", "/", headers=NAMES | {"X-Other": "passed"})
+                assert connection.getresponse().status == 204
+                connection.close()
+        finally:
+            server.shutdown()
+    assert "passed" in got and "admin" not in got
 
 
 def test_what_the_proxy_says_itself(site: tuple[int, int], tmp_path: Path) -> None:

@@ -1,18 +1,23 @@
-"""Login."""
+"""Login and logout."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from django import forms
 from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm, UsernameField
 from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView as DjangosLoginView
+from django.contrib.auth.views import LogoutView as DjangosLogoutView
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
 
 from webapp.access import limits
 from webapp.accounts import service as accounts
+from webapp.accounts.by_proxy import began_at_proxy
 
 
 class LoginForm(AuthenticationForm):
@@ -38,6 +43,16 @@ class LoginView(DjangosLoginView):
     template_name = "manage/login.html"
     authentication_form = LoginForm
 
+    def dispatch(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
+        """A person whom the proxy has logged in goes on: the next request would undo another login."""
+        if began_at_proxy(request):
+            return redirect(self.get_success_url())
+        return super().dispatch(request, *args, **kwargs)
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """With whether people log in at the proxy."""
+        return super().get_context_data(**kwargs) | {"at_proxy": bool(settings.LOGIN_HEADER)}
+
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         """An attempt."""
         if not limits.may_log_in(request):
@@ -51,3 +66,13 @@ class LoginView(DjangosLoginView):
         if form.get_user().is_superuser:
             accounts.forget_first_password()
         return response
+
+
+class LogoutView(DjangosLogoutView):
+    """Django's view, and what it cannot do for a person whom the proxy logs in."""
+
+    def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        """End the session."""
+        at_proxy = began_at_proxy(request)
+        response = super().post(request, *args, **kwargs)
+        return render(request, "manage/logged_out.html") if at_proxy else response

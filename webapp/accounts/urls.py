@@ -1,13 +1,12 @@
 """Addresses of accounts: login, tokens, password, the audit trail."""
 
-from django.contrib.auth.views import LogoutView
 from django.urls import path
 
 from webapp.accounts import audit_views, login_views, views
 
 site = [
     path("accounts/login/", login_views.LoginView.as_view(), name="login"),
-    path("accounts/logout/", LogoutView.as_view(), name="logout"),
+    path("accounts/logout/", login_views.LogoutView.as_view(), name="logout"),
     path("account/", views.account, name="account"),
     path("account/tokens/", views.make_token, name="account-token-make"),
     path("account/tokens/<int:pk>/revoke/", views.revoke_token, name="account-token-revoke"),

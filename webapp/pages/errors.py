@@ -47,6 +47,15 @@ def refusal(request: HttpRequest, status: int, reason: str) -> HttpResponse:
     return render(request, "refused.html", {"reason": reason}, status=status)
 
 
+def login_refused(request: HttpRequest, reason: str) -> HttpResponse:
+    """A person whom the proxy in front has logged in, and who has no account here or a closed one."""
+    if _wants_problem(request):
+        return problem_page(403, reason)
+    response = render(request, "login_refused.html", {"reason": reason}, status=403)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """A form that was not sent from this site, or whose session has ended."""
     if _wants_problem(request):
