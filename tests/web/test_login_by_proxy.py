@@ -211,10 +211,11 @@ def test_groups_open_private_collections(proxied: None) -> None:
     law, press, curators = (Group.objects.get_or_create(name=name)[0] for name in ("law", "press", "curators"))
     files = Collection.objects.create(name="files", private=True)
     files.groups.add(law, curators)
+    Collection.objects.create(name="news").groups.add(press)  # not private, so it needs no opening
     browser = named("ada", **{"X-Forwarded-Groups": "staff, law,press,curators"})
     browser.get(reverse("account"))
     ada = User.objects.get(username="ada")
-    # `press` opens nothing, `curators` is a role.
+    # `press` opens nothing, and `curators` is a role.
     assert [group.name for group in ada.groups.all()] == ["law"] and not access_of(ada).hidden
     ada.groups.add(press)
     browser.get(reverse("account"))
