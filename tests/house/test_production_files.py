@@ -88,6 +88,12 @@ def test_variables_are_known_to_the_programs_and_explained() -> None:
     assert {name for name in asked if f"| `{name}` |" not in text("docs/operations.md")} == set()
 
 
+def test_all_settings_can_stand_in_one_file() -> None:
+    for one in OURS.values():
+        assert one["env_file"] == [{"path": ".env", "required": False}]
+        assert not {"MODEL", "LOGIN_HEADER", "REALM_SEARCH"} & one["environment"].keys()  # would go before the file
+
+
 def test_several_machines_are_told_what_the_first_one_is() -> None:
     """The recipe of docs/operations.md covers every service that uses what it changes."""
     recipe = text("docs/operations.md").split("```yaml\n")[1].split("```")[0]

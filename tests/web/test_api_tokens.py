@@ -115,6 +115,12 @@ def test_create_and_revoke(staff: Person) -> None:
     listed = StringIO()
     call_command("revoke_token", stdout=listed)
     assert token[:12] in listed.getvalue() and token not in listed.getvalue() and "nightly" in listed.getvalue()
+    assert "not active" not in listed.getvalue()
+    User.objects.filter(username="Stella").update(is_active=False)
+    listed = StringIO()
+    call_command("revoke_token", stdout=listed)
+    assert "refused while the account is not active" in listed.getvalue()
+    User.objects.filter(username="Stella").update(is_active=True)
     call_command("revoke_token", token, stdout=StringIO())
     assert ApiToken.of(token) is None
     with pytest.raises(CommandError, match="No valid token"):
