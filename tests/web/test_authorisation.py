@@ -42,12 +42,14 @@ CALLERS = (
     "anonymous", "asker", "curator", "admin",
     "asker's ask", "asker's feedback", "asker's operate", "curator's operate",
     "admin's ask", "admin's feedback", "admin's operate",
+    "asker's documents", "curator's documents", "admin's documents", "admin's metrics",
 )  # fmt: skip
 EVERYBODY = set(CALLERS)
 PEOPLE = {"asker", "curator", "admin"}
 NEEDS = {  # what: (who has it on an open site, who has it on a closed one)
     "nothing": (EVERYBODY, EVERYBODY),
     "read": (EVERYBODY, PEOPLE | {"asker's ask", "admin's ask"}),
+    "read documents": (EVERYBODY, PEOPLE | {"asker's ask", "admin's ask", "admin's documents", "admin's operate"}),
     "ask": ({"anonymous", "asker's ask", "admin's ask"} | PEOPLE, {"asker's ask", "admin's ask"} | PEOPLE),
     # A browser's session is not looked at, so that no page can speak for whoever looks at it.
     "ask, with a token": ({"anonymous", "asker's ask", "admin's ask"} | PEOPLE, {"asker's ask", "admin's ask"}),
@@ -58,6 +60,7 @@ NEEDS = {  # what: (who has it on an open site, who has it on a closed one)
     "account": (PEOPLE, PEOPLE),
     "explain": ({"asker's ask", "admin's ask"} | PEOPLE, {"asker's ask", "admin's ask"} | PEOPLE),
     "curate": ({"curator", "admin"}, {"curator", "admin"}),
+    "edit": ({"admin", "admin's documents", "admin's operate"}, {"admin", "admin's documents", "admin's operate"}),
     "operate": ({"admin", "admin's operate"}, {"admin", "admin's operate"}),
 }
 
@@ -189,15 +192,15 @@ API = {
     "api-feedback": Address("feedback", POST, 400, ("answer",), {}),
     "api-why": Address("explain", POST, 400, ("answer",), {}),
     "api-block": Address("read", GET, 404, ("no block",)),
-    "api-documents": Address("read", GET, 503),  # its files are not there
-    "api-collections": Address("read", GET, 503),
+    "api-documents": Address("read documents", GET, 503),  # its files are not there
+    "api-collections": Address("read documents", GET, 503),
     "api-collection": Address("operate", GET, 404, ("a collection",)),
-    "api-documents-bulk": Address("operate", POST, 400, body={}),
-    "api-document": Address("read", GET, 503, ("a document",)),
-    "api-document-touched": Address("operate", GET, 503, ("a document",)),
-    "api-document-changes": Address("operate", GET, 200),
-    "api-change-answers": Address("operate", GET, 200, ("change",)),
-    "api-original": Address("read", GET, 404, ("a document",)),
+    "api-documents-bulk": Address("edit", POST, 400, body={}),
+    "api-document": Address("read documents", GET, 503, ("a document",)),
+    "api-document-touched": Address("edit", GET, 503, ("a document",)),
+    "api-document-changes": Address("edit", GET, 200),
+    "api-change-answers": Address("edit", GET, 200, ("change",)),
+    "api-original": Address("read documents", GET, 404, ("a document",)),
     "api-purges": Address("operate", GET, 200),
     "api-purge": Address("operate", GET, 404, ("no purge",)),
     "api-schema": Address("nothing", GET, 200),
@@ -232,9 +235,9 @@ MORE = {
     "api-feedback get": Address("feedback", GET, 404, ("answer",)),
     "api-feedback delete": Address("feedback", "delete", 404, ("answer",)),
     "api-jobs post": Address("operate", POST, 400, body={"kind": "unknown"}),
-    "api-documents post": Address("operate", POST, 400, body={}),
-    "api-document put": Address("operate", "put", 400, ("a document",)),
-    "api-document delete": Address("operate", "delete", 503, ("a document",)),  # its files are not there
+    "api-documents post": Address("edit", POST, 400, body={}),
+    "api-document put": Address("edit", "put", 400, ("a document",)),
+    "api-document delete": Address("edit", "delete", 503, ("a document",)),  # its files are not there
     "api-collection put": Address("operate", "put", 400, ("n" * 101,)),  # no name is that long
     "api-collection delete": Address("operate", "delete", 404, ("a collection",)),
     "api-purges post": Address("operate", POST, 400, body={}),

@@ -173,8 +173,9 @@ def test_strangers_see_no_metrics(outsider: Person, member: Person, staff: Perso
     far: Any = {"REMOTE_ADDR": ELSEWHERE}
     assert isinstance(staff.user, User) and isinstance(member.user, User)
     _, operating = ApiToken.issue(staff.user, "Prometheus", ["operate"])
+    _, measuring = ApiToken.issue(staff.user, "Prometheus alone", ["metrics"])
     _, asking = ApiToken.issue(staff.user, "asks", ["ask"])
-    _, of_member = ApiToken.issue(member.user, "not an admin", ["operate"])
+    _, of_member = ApiToken.issue(member.user, "not an admin", ["metrics", "operate"])
     refused: list[tuple[Client, dict[str, Any]]] = [
         (outsider.client, far),
         (member.client, far),
@@ -186,7 +187,8 @@ def test_strangers_see_no_metrics(outsider: Person, member: Person, staff: Perso
     for client, extra in refused:
         response = client.get("/metrics", **extra)
         assert response.status_code == 403 and b"realm_" not in response.content
-    assert read(outsider.client, **far, HTTP_AUTHORIZATION=f"Bearer {operating}")
+    for token in (operating, measuring):
+        assert read(outsider.client, **far, HTTP_AUTHORIZATION=f"Bearer {token}")
     assert read(staff.client, **far)
     settings.METRICS_OPEN = True
     assert read(outsider.client, **far)

@@ -15,6 +15,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest
 
 from webapp.models import ApiToken
+from webapp.models.token import SCOPES
 
 CURATORS: Final = "curators"  # a group, made by a migration
 
@@ -39,6 +40,8 @@ class Action(StrEnum):
     EXPLAIN = "explain"  # why an answer is wrong; searches the whole corpus
     ACCOUNT = "account"  # the own account: tokens, password
     CURATE = "curate"  # review feedback; manage question sets; read evaluations
+    EDIT = "edit"  # over REST: add, change and remove documents, and what their edits touched
+    MEASURE = "measure"  # the metrics of the server
     OPERATE = "operate"  # everything else in the console, and its REST API
 
 
@@ -49,15 +52,19 @@ _NEEDS: Final = {
     Action.EXPLAIN: Role.ASKER,
     Action.ACCOUNT: Role.ASKER,
     Action.CURATE: Role.CURATOR,
+    Action.EDIT: Role.ADMIN,
+    Action.MEASURE: Role.ADMIN,
     Action.OPERATE: Role.ADMIN,
 }
 _IN_OPEN_MODE: Final = {Action.READ, Action.ASK, Action.FEEDBACK}  # allowed for everybody if REALM_PUBLIC is on
-_SCOPE: Final = {
-    Action.READ: "ask",
-    Action.ASK: "ask",
-    Action.EXPLAIN: "ask",
-    Action.FEEDBACK: "feedback",
-    Action.OPERATE: "operate",
+_SCOPES: Final = {  # any one of them will do
+    Action.READ: ("ask",),
+    Action.ASK: ("ask",),
+    Action.EXPLAIN: ("ask",),
+    Action.FEEDBACK: ("feedback",),
+    Action.EDIT: ("documents", "operate"),
+    Action.MEASURE: ("metrics", "operate"),
+    Action.OPERATE: ("operate",),
 }
 
 
@@ -73,20 +80,21 @@ def role_of(user: User | AnonymousUser) -> Role:
 def may(caller: Caller, action: Action) -> bool:
     """Whether an account, an anonymous visitor or a token may do something now.
 
-    What everybody may read, a token of any scope may read as well. The scope operate is for admins only, so no token
-    can curate for a curator.
+    What everybody may read, a token of any scope may read as well. The scopes documents, metrics and operate are for
+    admins only, so no token can curate for a curator.
     """
     if isinstance(caller, ApiToken):
         if settings.REALM_PUBLIC and action == Action.READ:
             return True
-        scope = _SCOPE.get(action)
-        return scope is not None and scope in caller.scopes and _has(caller.user, _NEEDS[action])
+        enough = _SCOPES.get(action, ())
+        return any(scope in caller.scopes for scope in enough) and _has(caller.user, _NEEDS[action])
     return (settings.REALM_PUBLIC and action in _IN_OPEN_MODE) or _has(caller, _NEEDS[action])
 
 
 def grantable_scopes(user: User) -> list[str]:
     """The scopes that a token of this person can use."""
-    return list(dict.fromkeys(scope for action, scope in _SCOPE.items() if _has(user, _NEEDS[action])))
+    usable = {one for action, scopes in _SCOPES.items() if _has(user, _NEEDS[action]) for one in scopes}
+    return [scope for scope in SCOPES if scope in usable]
 
 
 def _has(user: User | AnonymousUser, role: Role) -> bool:

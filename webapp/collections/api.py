@@ -17,7 +17,7 @@ from webapp.collections import service
 from webapp.collections.service import CollectionSettings, ListedCollection
 from webapp.models import Collection
 from webapp.models.collection import LEAST_WEIGHT, LONGEST_DESCRIPTION, LONGEST_TITLE, MOST_WEIGHT
-from webapp.rest.base import OperatorView, PublicView, checked, problem_responses, without_body
+from webapp.rest.base import DocumentsReadView, OperatorView, checked, problem_responses, without_body
 from webapp.rest.parameters import only_parameters, truth
 from webapp.rest.serializers import (
     RecordSerializer,
@@ -98,7 +98,7 @@ class CollectionSettingsSerializer(StrictSerializer):
     )
 
 
-class CollectionsView(PublicView):
+class CollectionsView(DocumentsReadView):
     """The collections of the corpus that answers."""
 
     @extend_schema(

@@ -48,8 +48,8 @@ from webapp.documents.serializers import (
 from webapp.documents.viewing import DocumentEntry, DocumentMissing, current_corpus_id, described, show
 from webapp.models import DocumentStatus
 from webapp.refusals import FieldError, InvalidRequest
-from webapp.rest.authentication import MayOperate, MayRead
-from webapp.rest.base import OperatorView, checked, problem_responses, without_body
+from webapp.rest.authentication import MayEdit, MayReadDocuments
+from webapp.rest.base import EditorView, checked, problem_responses, without_body
 from webapp.rest.lists import PAGING, cursor_in, cursor_link, page_example, page_response, page_size, wrong_cursor
 from webapp.rest.parameters import IF_MATCH, idempotency_key, if_match, key_parameter, only_parameters
 from webapp.rest.throttle import EditThrottle
@@ -82,15 +82,15 @@ _DONE: Final = {
 }
 
 
-class _DocumentsView(OperatorView):
-    """Reading documents needs permission to read; changing them is for operators."""
+class _DocumentsView(EditorView):
+    """Reading documents needs permission to read; changing them is for admins."""
 
     parser_classes = [JSONParser, MultiPartParser]
     throttle_classes = [EditThrottle]
 
     def get_permissions(self) -> list[BasePermission]:
         """Reading needs the permission to read answers."""
-        return [AllowAny(), MayRead()] if self.request.method in SAFE_METHODS else [MayOperate()]
+        return [AllowAny(), MayReadDocuments()] if self.request.method in SAFE_METHODS else [MayEdit()]
 
     def edited(
         self,

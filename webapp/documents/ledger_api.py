@@ -17,7 +17,7 @@ from webapp.documents import examples, ledger, previewing, touched, viewing
 from webapp.documents.touched import Outcome, Summary, TouchedAnswer
 from webapp.documents.viewing import DocumentMissing
 from webapp.models import ChangeKind, CorpusChange, Document, EvidenceBlock
-from webapp.rest.base import OperatorView, problem_responses
+from webapp.rest.base import EditorView, problem_responses
 from webapp.rest.lists import PAGING, RecordList, offset_in, offset_links, page_example, page_response
 from webapp.rest.parameters import by_text, by_time, by_word, only_parameters
 from webapp.rest.serializers import person_field
@@ -107,7 +107,7 @@ class TouchedSerializer(serializers.Serializer[Any]):
     results = TouchedAnswerSerializer(many=True)
 
 
-class TouchedView(OperatorView):
+class TouchedView(EditorView):
     """What a removal of a document would touch."""
 
     @extend_schema(
@@ -129,7 +129,7 @@ class TouchedView(OperatorView):
         return _page(request, touched.reading(ids), ids, touched.summary(ids))
 
 
-class DocumentChangesView(OperatorView):
+class DocumentChangesView(EditorView):
     """The ledger."""
 
     @extend_schema(
@@ -145,7 +145,7 @@ class DocumentChangesView(OperatorView):
         return _LIST.page(request, changes, DocumentChangeSerializer)
 
 
-class ChangeAnswersView(OperatorView):
+class ChangeAnswersView(EditorView):
     """What a change touched."""
 
     @extend_schema(

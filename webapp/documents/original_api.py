@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from webapp.access.collections import access_of
 from webapp.documents import originals
 from webapp.documents.original_views import pdf_response
-from webapp.rest.base import PublicView, Renderer, problem_responses
+from webapp.rest.base import DocumentsReadView, Renderer, problem_responses
 from webapp.rest.parameters import only_parameters
 
 _PDF: Final = "application/pdf"
@@ -24,7 +24,7 @@ class PdfRenderer(Renderer):
     media_type = _PDF
 
 
-class OriginalView(PublicView):
+class OriginalView(DocumentsReadView):
     """The kept PDF of a document."""
 
     renderer_classes = [PdfRenderer, Renderer]

@@ -16,7 +16,7 @@ from webapp.documents import (
     views,
 )
 
-_uploads = allow_larger_body(api.BODY_BYTES, Action.OPERATE)
+_uploads = allow_larger_body(api.BODY_BYTES, Action.EDIT)
 
 console = [
     path("documents/", views.document_list, name="manage-documents"),

@@ -13,7 +13,7 @@ from django.db import models
 from django.utils import timezone
 
 PREFIX: Final = "realm_"
-SCOPES: Final = ("ask", "feedback", "operate")
+SCOPES: Final = ("ask", "feedback", "documents", "metrics", "operate")
 
 
 class ApiToken(models.Model):

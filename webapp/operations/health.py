@@ -52,14 +52,14 @@ def readyz(_request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Prometheus' text format: for admins, with a token of the scope operate, and for everybody with METRICS_OPEN."""
+    """Prometheus' text format: for admins, with a token of the scope metrics, and for everybody with METRICS_OPEN."""
     try:
         allowed = _may_measure(request)
     except Error:
         told = "The database, which knows who may see metrics, does not answer.\n"
         return HttpResponse(told, status=503, headers={"Retry-After": "5"}, content_type="text/plain")
     if not allowed:
-        return HttpResponseForbidden("Metrics need a token of the scope operate.\n", content_type="text/plain")
+        return HttpResponseForbidden("Metrics need a token of the scope metrics.\n", content_type="text/plain")
     try:
         body = exposition(Records())
     except Error:
@@ -73,4 +73,4 @@ def _may_measure(request: HttpRequest) -> bool:
         return True
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
     token = ApiToken.of(given) if scheme.lower() == "bearer" else None
-    return may(token or request.user, Action.OPERATE)
+    return may(token or request.user, Action.MEASURE)

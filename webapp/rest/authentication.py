@@ -60,29 +60,35 @@ def caller(request: Request) -> Caller:
 
 
 class ActionPermission(BasePermission):
-    """Permission for `action`. Anonymous callers are asked to log in (401), all others are refused (403)."""
+    """Permission for one of `actions`. Anonymous callers are asked to log in (401), all others are refused (403)."""
 
-    action: Action
+    actions: tuple[Action, ...]
     message = ""
 
     def has_permission(self, request: Request, _view: APIView) -> bool:
         """Whether this caller has the permission."""
-        return may(caller(request), self.action)
+        return any(may(caller(request), action) for action in self.actions)
 
 
-def _permission(needed: Action, refusal: str) -> type[ActionPermission]:
+def _permission(refusal: str, *enough: Action) -> type[ActionPermission]:
     class May(ActionPermission):
-        action = needed
+        actions = enough
         message = refusal
 
     return May
 
 
-MayRead: Final = _permission(Action.READ, "Without the scope ask, a token cannot read here.")
-MayAsk: Final = _permission(Action.ASK, "The token has not the scope ask.")
-MayGiveFeedback: Final = _permission(Action.FEEDBACK, "The token has not the scope feedback.")
-MayExplain: Final = _permission(Action.EXPLAIN, "The token has not the scope ask.")
-MayOperate: Final = _permission(Action.OPERATE, "This is for admins, with a session or a token of the scope operate.")
+MayRead: Final = _permission("Without the scope ask, a token cannot read here.", Action.READ)
+MayAsk: Final = _permission("The token has not the scope ask.", Action.ASK)
+MayGiveFeedback: Final = _permission("The token has not the scope feedback.", Action.FEEDBACK)
+MayExplain: Final = _permission("The token has not the scope ask.", Action.EXPLAIN)
+MayReadDocuments: Final = _permission(
+    "Without the scope ask or documents, a token cannot read here.", Action.READ, Action.EDIT
+)
+MayEdit: Final = _permission(
+    "This is for admins, with a session or a token of the scope documents or operate.", Action.EDIT
+)
+MayOperate: Final = _permission("This is for admins, with a session or a token of the scope operate.", Action.OPERATE)
 
 
 def _is_bearer(words: list[bytes]) -> bool:

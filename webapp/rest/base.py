@@ -14,7 +14,7 @@ from rest_framework.utils import json
 from rest_framework.views import APIView
 
 from webapp.refusals import FieldError, InvalidRequest
-from webapp.rest.authentication import AUTHENTICATION, MayAsk, MayOperate, MayRead
+from webapp.rest.authentication import AUTHENTICATION, MayAsk, MayEdit, MayOperate, MayRead, MayReadDocuments
 from webapp.rest.parameters import only_parameters
 from webapp.rest.problems import CONTENT_TYPE
 from webapp.rest.serializers import ProblemSerializer, StrictSerializer
@@ -70,6 +70,12 @@ class PublicView(APIView):
     renderer_classes = [Renderer]
 
 
+class DocumentsReadView(PublicView):
+    """For all who may read, and for tokens for documents."""
+
+    permission_classes = [AllowAny, MayReadDocuments]
+
+
 class AskingView(PublicView):
     """For all who may ask; a token needs the scope for asking."""
 
@@ -85,9 +91,15 @@ class OperatorView(APIView):
 
     @property
     def operator(self) -> User:
-        """The caller; `MayOperate` has refused anonymous ones."""
+        """The caller; the permission has refused anonymous ones."""
         assert isinstance(self.request.user, User)
         return self.request.user
+
+
+class EditorView(OperatorView):
+    """For admins, with a session or a token for documents."""
+
+    permission_classes = [MayEdit]
 
 
 def checked(request: Request, kind: type[StrictSerializer]) -> dict[str, Any]:

@@ -25,8 +25,8 @@ class Command(BaseCommand):
         if options["token"] is None:
             for one in tokens:
                 used = f"last used {one.last_used_at:%d %B %Y}" if one.last_used_at else "never used"
-                asleep = "" if one.user.is_active else "; refused while the account is not active"
-                self.stdout.write(f"{one.start}  {one.user.username}  {one.name} ({', '.join(one.scopes)}), {used}{asleep}")
+                used += "" if one.user.is_active else "; refused while the account is not active"
+                self.stdout.write(f"{one.start}  {one.user.username}  {one.name} ({', '.join(one.scopes)}), {used}")
             return
         start = options["token"][:_SHOWN]
         # Two tokens with the same start are improbable (36 random bits); both are revoked then, which is the safe
