@@ -64,12 +64,11 @@ def open_tokens(snapshot: Snapshot, activity: Activity, folder: Path | None = No
     folder: of the cache (default: a hidden folder beside the snapshot). `RealmError` if it belongs to another snapshot
     or vocabulary, or is damaged.
     """
-    wordpieces = Wordpieces.default()
     folder = folder or tokens_folder(snapshot.folder)
     identity = {
         "format": FORMAT,
         "snapshot_id": snapshot.snapshot_id,
-        "tokenizer_sha256": sha256_of_file(wordpieces.path),
+        "tokenizer_sha256": sha256_of_file(Wordpieces.default().path),
         "blocks": len(snapshot),
     }
     if not folder.exists():
@@ -77,7 +76,7 @@ def open_tokens(snapshot: Snapshot, activity: Activity, folder: Path | None = No
             folder.parent.mkdir(parents=True, exist_ok=True)
             with exclusive(folder.with_name(f"{folder.name}.lock")):  # a second process waits, then uses it
                 if not folder.exists():
-                    _make(snapshot, wordpieces, folder, identity, activity)
+                    _make(snapshot, folder, identity, activity)
     if read_json(folder / "manifest.json") != identity:
         raise RealmError(f"{folder} contains the wordpieces of another snapshot or vocabulary; remove it.")
 
@@ -100,10 +99,9 @@ def _open_ragged(folder: Path, values: str, starts: str, count: int) -> Ragged:
     return Ragged(values_T, starts_N1)
 
 
-def _make(
-    snapshot: Snapshot, wordpieces: Wordpieces, folder: Path, identity: dict[str, Any], activity: Activity
-) -> None:
-    activity.say("Tokenising the corpus, once.")
+def tokenised(snapshot: Snapshot, activity: Activity) -> BlockTokens:
+    """The snapshot's wordpieces, in memory."""
+    wordpieces = Wordpieces.default()
     ids: dict[str, list[Array]] = {"titles": [], "bodies": []}
     lengths: dict[str, list[int]] = {"titles": [], "bodies": []}
     hashes = np.empty(len(snapshot), np.uint64)
@@ -116,13 +114,25 @@ def _make(
                 ids[name].append(np.asarray(one[:limit], np.uint16))
                 lengths[name].append(len(ids[name][-1]))
         activity.progress(min(start + _ROWS_AT_ONCE, len(snapshot)), len(snapshot), "blocks tokenised")
+    all_titles, all_bodies = (
+        Ragged(
+            np.concatenate([*ids[name], np.empty(0, np.uint16)]),
+            np.concatenate([[0], np.cumsum(lengths[name], dtype=np.int64)]).astype(np.int64),
+        )
+        for name in ("titles", "bodies")
+    )
+    return BlockTokens(all_titles, all_bodies, hashes)
+
+
+def _make(snapshot: Snapshot, folder: Path, identity: dict[str, Any], activity: Activity) -> None:
+    activity.say("Tokenising the corpus, once.")
+    tokens = tokenised(snapshot, activity)
     temporary = folder.with_name(f"{folder.name}.tmp")
     remove_folder(temporary)
     temporary.mkdir()
-    for name, one_name in (("titles", "title"), ("bodies", "body")):
-        save_array(temporary / f"{name}.npy", np.concatenate(ids[name]) if ids[name] else np.empty(0, np.uint16))
-        starts = np.concatenate([[0], np.cumsum(lengths[name], dtype=np.int64)]).astype(np.int64)
-        save_array(temporary / f"{one_name}_starts.npy", starts)
-    save_array(temporary / "text_hashes.npy", hashes)
+    for name, one_name, ragged in (("titles", "title", tokens.titles), ("bodies", "body", tokens.bodies)):
+        save_array(temporary / f"{name}.npy", ragged.values_T)
+        save_array(temporary / f"{one_name}_starts.npy", ragged.starts_N1)
+    save_array(temporary / "text_hashes.npy", tokens.text_hashes_N)
     write_json(temporary / "manifest.json", identity)
     publish_folder(temporary, folder)

@@ -3,10 +3,13 @@
     s(x, z) = f(x, z) + λ · b(x, z)
     b(x, z) = Σ over the question's wordpieces w of  idf(w) · tf(w) · (k₁ + 1) / (tf(w) + k₁ · (1 − β + β · |z| / L))
 
-b is BM25 (Robertson and Zaragoza, 2009) with k₁ = 1.5 and β = 0.75 over the wordpieces of title and body. It is added
-for the 20 nearest blocks, which are ranked again; the sum is the prior's logit, so p(z|x) stays one softmax. How rare a
-wordpiece is was counted once, in the default corpus, and L is a constant: b depends on the question and the block
-alone, and a document that comes or goes changes no other block's.
+b is BM25 (Robertson and Zaragoza, 2009) with k₁ = 1.5 and β = 0.75 over the wordpieces of title and body. The sum is
+the prior's logit, so p(z|x) stays one softmax. How rare a wordpiece is was counted once, in the default corpus, and L
+is a constant: b depends on the question and the block alone, so a document that comes or goes changes no other
+block's.
+
+The best blocks by s are found exactly where all blocks are scored (`postings.py`). In a larger corpus, and in
+approximate search, b is added for the 20 nearest blocks, which are ranked again.
 
 Legend: V wordpieces of the vocabulary, W different ones of the question, T wordpieces of a block.
 """
@@ -20,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
@@ -28,8 +30,10 @@ from realm_core.errors import RealmError
 from realm_core.index.tasks import CountWordpieces
 from realm_core.runs.activity import Activity
 from realm_core.tensors import load_tensors, save_tensors
+from realm_core.text.joins import TITLE_WORDPIECES
 from realm_core.text.wordpieces import Wordpieces
 
+Numbers = np.ndarray[Any, np.dtype[Any]]
 RANKED_AGAIN = 20  # nearest blocks; with 100, recall of the best five was no higher
 _COUNTS = Path(__file__).with_name("wordpiece_counts.safetensors")
 _K1, _BETA = 1.5, 0.75
@@ -39,21 +43,32 @@ _AT_ONCE = 4096
 
 def lexical_scores(question: str, blocks: Sequence[Block]) -> list[float]:
     """b(x, z) of each block."""
-    wanted_W = np.unique(np.array(Wordpieces.default().ids([question])[0], dtype=np.uint16))
-    rarity_W = _rarity()[wanted_W.astype(np.int64)].numpy()
+    wanted_W = wanted_wordpieces(question)
     scores = []
     for block in blocks:
         ids_T = _wordpieces(block.title, block.text)
         tf_W = np.count_nonzero(ids_T[:, None] == wanted_W, axis=0)
-        damping = _K1 * (1 - _BETA + _BETA * len(ids_T) / _LENGTH)
-        scores.append(float((rarity_W * tf_W * (_K1 + 1) / (tf_W + damping)).sum()))
+        scores.append(float(addends(wanted_W, tf_W, len(ids_T)).sum()))
     return scores
 
 
+def wanted_wordpieces(question: str) -> Numbers:
+    """The different wordpieces [W] of a question, ascending."""
+    return np.unique(np.array(Wordpieces.default().ids([question])[0], dtype=np.uint16))
+
+
+def addends(wordpieces: Numbers, tf: Numbers, lengths: Numbers | int) -> Numbers:
+    """What a wordpiece that a block has so many times adds to its b. lengths: of the blocks, in wordpieces."""
+    damping = _K1 * (1 - _BETA + _BETA * lengths / _LENGTH)
+    found: Numbers = _rarity()[wordpieces.astype(np.int64)] * tf * (_K1 + 1) / (tf + damping)
+    return found
+
+
 @lru_cache(maxsize=8192)  # some 15 MB; what is asked of a corpus comes back to the same blocks
-def _wordpieces(title: str, body: str) -> np.ndarray[Any, np.dtype[np.uint16]]:
-    """The wordpieces [T] of a block; a vocabulary has less than 65,536."""
-    return np.array(Wordpieces.default().ids([f"{title}\n{body}"])[0], dtype=np.uint16)
+def _wordpieces(title: str, body: str) -> Numbers:
+    """The wordpieces [T] of a block as in `corpus/tokens.py`; a vocabulary has less than 65,536."""
+    title_ids, body_ids = Wordpieces.default().ids([title, body])
+    return np.array(title_ids[:TITLE_WORDPIECES] + body_ids, dtype=np.uint16)
 
 
 def ranked_again(
@@ -76,11 +91,12 @@ def candidates(k: int, weight: float) -> int:
 
 
 @cache
-def _rarity() -> Tensor:
+def _rarity() -> Numbers:
     """idf [V]: log(1 + (N − n + ½) / (n + ½)) for a wordpiece that n of N blocks have."""
     counts = load_tensors(_COUNTS)
     with_V, blocks = counts["blocks_with"].double(), int(counts["blocks"])
-    return torch.log1p((blocks - with_V + 0.5) / (with_V + 0.5)).float()
+    rarity: Numbers = torch.log1p((blocks - with_V + 0.5) / (with_V + 0.5)).float().numpy()
+    return rarity
 
 
 def main(task: CountWordpieces, activity: Activity) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from realm_core.errors import RealmError
 from realm_core.index.embedding import embed
 from realm_core.index.generation import Generation
 from realm_core.index.lexical import RANKED_AGAIN, candidates, ranked_again
+from realm_core.index.postings import MOST_ROWS, LexicalPart, Postings
 from realm_core.index.search import ExactSearch
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.text.joins import join_query
@@ -69,6 +70,14 @@ class DenseRetriever:
         self._model, self._snapshot = model, snapshot
         self._wordpieces = Wordpieces.default()
         self._search = ExactSearch(generation.vectors_ND, model.query.dense.weight.device)
+        self._lexical_weight = 0.0 if snapshot is None else model.config.lexical_weight
+
+    @cached_property
+    def _postings(self) -> Postings | None:
+        """The wordpieces of all blocks, where all are scored."""
+        if self._snapshot is None or len(self._snapshot) > MOST_ROWS:
+            return None
+        return Postings.of(self._snapshot)
 
     @classmethod
     def load(cls, model: Path, index: Path, corpus: Path) -> DenseRetriever:
@@ -79,10 +88,15 @@ class DenseRetriever:
 
     def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
         """Rows and scores of the k best blocks of each question, best first: f(x, z), or the prior's logit."""
-        weight = self._model.config.lexical_weight if self._snapshot is not None else 0.0
+        weight = self._lexical_weight
         joined = join_query(self._wordpieces, questions, self._model.config.query_wordpieces)
         with torch.inference_mode():
-            rows_BC, scores_BC = self._search.search(embed(self._model.query, joined), candidates(k, weight))
+            queries_BD = embed(self._model.query, joined)
+            if weight and self._postings is not None:
+                added_BN = LexicalPart.of(questions, weight).scores(self._postings)
+                rows_BK, scores_BK = self._search.search(queries_BD, k, added_BN)
+                return rows_BK.tolist(), scores_BK.tolist()
+            rows_BC, scores_BC = self._search.search(queries_BD, candidates(k, weight))
         rows, scores = rows_BC.tolist(), scores_BC.tolist()
         if self._snapshot is None or not weight:
             return rows, scores

@@ -8,11 +8,13 @@ Ties are ordered by ascending row. Legend: B queries, N vectors, D dimension, K 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from realm_core.index.postings import LexicalPart
 from realm_core.tensors import fill
 
 # Scores of a slice are [B, slice] float32: with 256 Ki rows, a batch of 64 questions takes 64 MiB.
@@ -26,6 +28,26 @@ class Search(Protocol):
     def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Rows and scores [B, min(k, N)], highest first."""
         ...
+
+
+class LexicalSearch(Search, Protocol):
+    """Search that can add the lexical part to all scores."""
+
+    def search(self, queries_BD: Tensor, k: int, lexical: LexicalPart | None = None) -> tuple[Tensor, Tensor]:
+        """Rows and scores [B, min(k, N)], highest first. lexical: of the queries' questions; None where not added."""
+        ...
+
+
+@dataclass(frozen=True)
+class SearchWith:
+    """Search with the lexical part of one batch of questions."""
+
+    own: LexicalSearch
+    lexical: LexicalPart
+
+    def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Rows and scores [B, min(k, N)], highest first."""
+        return self.own.search(queries_BD, k, self.lexical)
 
 
 class ExactSearch:
@@ -42,14 +64,16 @@ class ExactSearch:
         self._vectors_ND = torch.empty(vectors_ND.shape, device=device, dtype=dtype)
         fill(self._vectors_ND, vectors_ND)
 
-    def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Rows and scores [B, min(k, N)] on the CPU, highest first."""
+    def search(self, queries_BD: Tensor, k: int, added_BN: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Rows and scores [B, min(k, N)] on the CPU, highest first. added_BN: to be added to the inner products."""
         vectors_ND = self._vectors_ND
         queries_BD = queries_BD.to(vectors_ND)
         best_scores: Tensor | None = None
         best_rows: Tensor | None = None
         for start in range(0, vectors_ND.shape[0], _SLICE_ROWS):
             scores_BS = (queries_BD @ vectors_ND[start : start + _SLICE_ROWS].T).float()
+            if added_BN is not None:
+                scores_BS += added_BN[:, start : start + _SLICE_ROWS].to(scores_BS.device)
             scores, rows = stable_top(scores_BS, k)
             rows = rows + start
             if best_scores is not None and best_rows is not None:

@@ -1,6 +1,6 @@
 """Search in a corpus state: what `index/search.py` offers, over a base and its segments.
 
-    search(queries_BD, k) → rows_BK (int64), scores_BK (float32), highest first
+    search(queries_BD, k, lexical) → rows_BK (int64), scores_BK (float32), highest first
 
 Rows are those of `CorpusView`; of equal scores the lower row comes first. The result equals that of a corpus built from
 the documents of the state, or of those that pass a filter.
@@ -17,10 +17,11 @@ from torch import Tensor
 from realm_core.arrays import Mask
 from realm_core.errors import RealmError
 from realm_core.index.choice import WantedSearch
+from realm_core.index.postings import MOST_ROWS, LexicalPart
 from realm_core.index.search import ExactSearch, merged
 from realm_core.living.documents import Filter
 from realm_core.living.layer import Layer
-from realm_core.living.search import AllowedRows, BaseSearch, open_base
+from realm_core.living.search import AllowedRows, BaseSearch, ExactBase, open_base
 from realm_core.living.state import BASE, LivingState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
@@ -56,7 +57,13 @@ class LivingIndex:
             vectors_MD = torch.cat([segment_vectors[name] for name in corpus.state.segments])
             self._segments = ExactSearch(vectors_MD[self._segment_rows_M], device)
         self._segment_rows_M += base_rows
+        self._first_of_segments = base_rows
         self.rows = self._allowed.count + len(self._segment_rows_M)
+
+    @property
+    def adds_lexical(self) -> bool:
+        """Whether every block is scored, so that `lexical` can be added to the scores."""
+        return len(self.corpus) <= MOST_ROWS and (self._base is None or isinstance(self._base[1], ExactBase))
 
     @classmethod
     def open(
@@ -106,15 +113,25 @@ class LivingIndex:
             self._store, self.corpus, self._base, self._segment_vectors, self._device, self._wanted, rows_N
         )
 
-    def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    def search(self, queries_BD: Tensor, k: int, lexical: LexicalPart | None = None) -> tuple[Tensor, Tensor]:
         """Rows and scores [B, min(k, `rows`)] on the CPU, highest first."""
         rows, scores = torch.empty(len(queries_BD), 0).long(), torch.empty(len(queries_BD), 0)
         if self._base is not None:
-            rows, scores = self._base[1].search(queries_BD, k, self._allowed)
+            layer, base = self._base
+            if lexical is not None:
+                assert isinstance(base, ExactBase)
+                rows, scores = base.search(queries_BD, k, self._allowed, lexical.scores(layer.postings))
+            else:
+                rows, scores = base.search(queries_BD, k, self._allowed)
             if self._row_of_V is not None:
                 rows = self._row_of_V[rows]
         if self._segments is not None:
-            places, own_scores = self._segments.search(queries_BD, k)
+            added_BM = None
+            if lexical is not None:
+                segments = (layer for layer in self.corpus.layers if layer.name != BASE)
+                added_BS = torch.cat([lexical.scores(layer.postings) for layer in segments], dim=1)
+                added_BM = added_BS[:, self._segment_rows_M - self._first_of_segments]
+            places, own_scores = self._segments.search(queries_BD, k, added_BM)
             rows = torch.cat([rows, self._segment_rows_M[places]], dim=1)
             scores = torch.cat([scores, own_scores], dim=1)
         return merged(rows, scores, k)

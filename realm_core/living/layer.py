@@ -32,6 +32,7 @@ from realm_core.errors import RealmError
 from realm_core.files import plain_name
 from realm_core.index.generation import Generation
 from realm_core.index.manifest import read_manifest, verified_file
+from realm_core.index.postings import Postings
 from realm_core.living.collections import CollectionFacts, collections_of
 from realm_core.living.documents import Filter, LivingDocument
 from realm_core.living.state import BASE
@@ -170,6 +171,11 @@ class Layer:
             number = tables.BLOCKS_SCHEMA.get_field_index(name)
             table = table.set_column(number, tables.BLOCKS_SCHEMA.field(number), pa.array(values, pa.int64()))
         return table
+
+    @cached_property
+    def postings(self) -> Postings:
+        """The wordpieces of its stored blocks [V]."""
+        return Postings.of(self.snapshot) if self.name == BASE else Postings.in_memory(self.snapshot)
 
     def vectors_at(self, rows_M: Rows) -> Tensor:
         """The vectors of some rows, float16 [M, D]."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from realm_core.index.postings import LexicalPart
 from realm_core.index.search import merged
 from realm_core.living.documents import Filter
 from realm_core.living.index import LivingIndex
@@ -51,11 +52,11 @@ class ScopedSearch:
         parts = ((index.where(wanted), temperature * math.log(weight)) for wanted, weight in scope.parts())
         self._parts = [(part, bonus) for part, bonus in parts if part.rows]
 
-    def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    def search(self, queries_BD: Tensor, k: int, lexical: LexicalPart | None = None) -> tuple[Tensor, Tensor]:
         """Rows and scores [B, min(k, blocks in the scope)] on the CPU, highest first."""
         rows, scores = [torch.empty(len(queries_BD), 0).long()], [torch.empty(len(queries_BD), 0)]
         for part, bonus in self._parts:
-            own_rows, own_scores = part.search(queries_BD, k)
+            own_rows, own_scores = part.search(queries_BD, k, lexical)
             rows.append(own_rows)
             scores.append(own_scores + bonus)
         rows_BM, scores_BM = torch.cat(rows, dim=1), torch.cat(scores, dim=1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -21,6 +22,7 @@ from realm_core.index.approximate import ApproximateSearch, RowFilter, open_appr
 from realm_core.index.choice import MilvusServer, WantedSearch
 from realm_core.index.generation import Generation
 from realm_core.index.milvus import MOST_FOUND, MilvusVectors, not_among
+from realm_core.index.postings import MOST_ROWS, LexicalPart, Postings
 from realm_core.index.search import stable_top
 from realm_core.index.stored_rows import StoredRows
 from realm_core.index.to_milvus import open_vectors
@@ -97,8 +99,10 @@ class ExactBase:
     def __len__(self) -> int:
         return self._vectors_ND.shape[0]
 
-    def search(self, queries_BD: Tensor, k: int, allowed: AllowedRows) -> tuple[Tensor, Tensor]:
-        """As `BaseSearch` says."""
+    def search(
+        self, queries_BD: Tensor, k: int, allowed: AllowedRows, added_BN: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """As `BaseSearch` says. added_BN: to be added to the inner products."""
         k = min(k, allowed.count)
         if k == 0:
             return _nothing(queries_BD)
@@ -108,6 +112,9 @@ class ExactBase:
             part = slice(start, start + _SLICE_ROWS)
             vectors_SD = self._vectors_ND[part] if rows_M is None else self._vectors_ND[rows_M[part]]
             scores_BS = (queries_BD.to(vectors_SD) @ vectors_SD.T).float()
+            if added_BN is not None:
+                own_BS = added_BN[:, part] if rows_M is None else added_BN[:, rows_M[part].to(added_BN.device)]
+                scores_BS += own_BS.to(scores_BS.device)
             if rows_M is None and allowed.mask_N is not None:
                 scores_BS.masked_fill_(~allowed.mask_N[part], -math.inf)
             scores, places = stable_top(scores_BS, k)
@@ -196,14 +203,23 @@ class MilvusBase:
 
 
 class WholeBase:
-    """A base that is searched in all its rows: the protocol `Search` of index/search.py."""
+    """A base that is searched in all its rows: `LexicalSearch` of index/search.py. postings: those of its blocks."""
 
-    def __init__(self, base: BaseSearch) -> None:
+    def __init__(self, base: BaseSearch, postings: Callable[[], Postings] | None = None) -> None:
         self._base, self._allowed = base, AllowedRows(torch.ones(len(base), dtype=torch.bool), base.device)
+        self._postings = postings
 
-    def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    @property
+    def adds_lexical(self) -> bool:
+        """Whether every block is scored and its wordpieces are known, so that `lexical` can be added to the scores."""
+        return self._postings is not None and isinstance(self._base, ExactBase) and len(self._base) <= MOST_ROWS
+
+    def search(self, queries_BD: Tensor, k: int, lexical: LexicalPart | None = None) -> tuple[Tensor, Tensor]:
         """Rows and scores [B, min(k, N)] on the CPU, highest first."""
-        return self._base.search(queries_BD, k, self._allowed)
+        if lexical is None:
+            return self._base.search(queries_BD, k, self._allowed)
+        assert isinstance(self._base, ExactBase) and self._postings is not None
+        return self._base.search(queries_BD, k, self._allowed, lexical.scores(self._postings()))
 
 
 def _nothing(queries_BD: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 
 import torch
@@ -13,9 +14,11 @@ from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.index.choice import WantedSearch
+from realm_core.index.lexical import candidates, ranked_again
 from realm_core.index.manifest import read_manifest
+from realm_core.index.postings import LexicalPart, Postings
 from realm_core.index.retriever import check_manifest_fits
-from realm_core.index.search import Search, search_without
+from realm_core.index.search import LexicalSearch, Search, SearchWith, search_without
 from realm_core.living.index import LivingIndex, check_fits
 from realm_core.living.scope import Scope, ScopedSearch
 from realm_core.living.search import WholeBase, open_base
@@ -44,20 +47,22 @@ class ServedCorpus:
     """
 
     texts: Snapshot | CorpusView
-    search: Search
+    search: LexicalSearch
     id: str
     origin: str
     spelling: Spelling
+    adds_lexical: bool
+    """Whether the search scores every block, so that it finds the best sums with the lexical part."""
     index: LivingIndex | None = None
-    _scoped: LRUCache[tuple[Scope, float], Search] = field(
+    _scoped: LRUCache[tuple[Scope, float], LexicalSearch] = field(
         default_factory=lambda: LRUCache(_SCOPES), repr=False, compare=False
     )
 
     @classmethod
-    def of_snapshot(cls, snapshot: Snapshot, search: Search) -> ServedCorpus:
+    def of_snapshot(cls, snapshot: Snapshot, search: WholeBase) -> ServedCorpus:
         """A corpus that is not edited."""
         name = f"{snapshot.manifest['name']}@{snapshot.snapshot_id}"
-        return cls(snapshot, search, name, snapshot.origin, Spelling([snapshot.title_words]))
+        return cls(snapshot, search, name, snapshot.origin, Spelling([snapshot.title_words]), search.adds_lexical)
 
     @classmethod
     def of_index(cls, index: LivingIndex) -> ServedCorpus:
@@ -67,9 +72,9 @@ class ServedCorpus:
         edits = f"+{view.state.id}" if view.state.has_edits else ""
         name = f"{base.manifest['name']}@{base.snapshot_id}{edits}"
         spelling = Spelling([layer.snapshot.title_words for layer in view.layers])
-        return cls(view, index, name, base.origin, spelling, index)
+        return cls(view, index, name, base.origin, spelling, index.adds_lexical, index)
 
-    def search_in(self, scope: Scope | None, temperature: float) -> Search:
+    def search_in(self, scope: Scope | None, temperature: float) -> LexicalSearch:
         """Search in a scope; None: in everything. For one thread. temperature: of the prior.
 
         `RealmError` for a scope of a corpus that is not living.
@@ -102,7 +107,39 @@ class Wanted:
 def nearest(
     corpus: ServedCorpus, queries_BD: torch.Tensor, wanted: Sequence[Wanted], temperature: float
 ) -> list[tuple[list[Block], list[float]]]:
-    """The best blocks for each query with their scores: f(x, z), in a scope + temperature × log weight."""
+    """The nearest blocks of each query with their scores: f(x, z), in a scope + temperature × log weight."""
+    return _found(corpus, queries_BD, wanted, temperature)
+
+
+def best(
+    corpus: ServedCorpus,
+    questions: Sequence[str],
+    queries_BD: torch.Tensor,
+    wanted: Sequence[Wanted],
+    temperature: float,
+    lexical_weight: float,
+) -> list[tuple[list[Block], list[float]]]:
+    """The best blocks of each question with their scores: those of `nearest` + λ · b(x, z) (`index/lexical.py`)."""
+    if not lexical_weight:
+        return nearest(corpus, queries_BD, wanted, temperature)
+    if corpus.adds_lexical:
+        return _found(corpus, queries_BD, wanted, temperature, LexicalPart.of(questions, lexical_weight))
+    found = []
+    more = [replace(one, k=candidates(one.k, lexical_weight)) for one in wanted]
+    near = nearest(corpus, queries_BD, more, temperature)
+    for question, one, (blocks, scores) in zip(questions, wanted, near, strict=True):
+        order, sums = ranked_again(question, blocks, scores, lexical_weight)
+        found.append(([blocks[place] for place in order[: one.k]], sums[: one.k]))
+    return found
+
+
+def _found(
+    corpus: ServedCorpus,
+    queries_BD: torch.Tensor,
+    wanted: Sequence[Wanted],
+    temperature: float,
+    lexical: LexicalPart | None = None,
+) -> list[tuple[list[Block], list[float]]]:
     texts = corpus.texts
     found: dict[int, tuple[list[Block], list[float]]] = {}
     for scope in dict.fromkeys(one.scope for one in wanted):
@@ -110,10 +147,10 @@ def nearest(
         excluded = [
             {row for block_id in wanted[place].exclude for row in texts.rows_with(block_id)} for place in places
         ]
-        own_search, ks = corpus.search_in(scope, temperature), [wanted[place].k for place in places]
-        for place, (rows, scores) in zip(
-            places, search_without(own_search, queries_BD[places], ks, excluded), strict=True
-        ):
+        scoped = corpus.search_in(scope, temperature)
+        search: Search = scoped if lexical is None else SearchWith(scoped, lexical.at(places))
+        ks = [wanted[place].k for place in places]
+        for place, (rows, scores) in zip(places, search_without(search, queries_BD[places], ks, excluded), strict=True):
             found[place] = ([texts.block(row) for row in rows], scores)
     return [found[place] for place in range(len(wanted))]
 
@@ -125,7 +162,7 @@ def open_snapshot(
     manifest, snapshot = read_manifest(index), Snapshot.open(corpus)
     check_manifest_fits(model, manifest, snapshot)
     snapshot.verify()  # memory-mapped, so not verified on reading as model and index are
-    search = WholeBase(open_base(index, device, wanted))
+    search = WholeBase(open_base(index, device, wanted), cache(partial(Postings.of, snapshot)))
     return ServedCorpus.of_snapshot(snapshot, search), str(manifest["generation"])
 
 

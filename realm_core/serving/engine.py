@@ -28,7 +28,6 @@ from realm_core.computing import compute, compute_aside, wait_for_quiet
 from realm_core.errors import EngineUnavailable, RealmError
 from realm_core.index.choice import WantedSearch
 from realm_core.index.embedding import embed
-from realm_core.index.lexical import candidates
 from realm_core.living.collections import CollectionFacts
 from realm_core.living.scope import Scope
 from realm_core.living.state import LivingState
@@ -36,14 +35,14 @@ from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.config import Normalisation
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.questions.answers import holds_answer
-from realm_core.serving.corpus import LivingCorpus, ServedCorpus, Wanted, nearest, open_living, open_snapshot
+from realm_core.serving.corpus import LivingCorpus, ServedCorpus, Wanted, best, nearest, open_living, open_snapshot
 from realm_core.serving.filled import Filling
 from realm_core.serving.gap_reading import as_question, filling_of, one_gap
 from realm_core.serving.mask_reading import MaskedSentence, MaskReading, masked_sentence
 from realm_core.serving.memory import release_memory
 from realm_core.serving.provenance import Answer
-from realm_core.serving.reading import BlockReading
-from realm_core.serving.retrieval import Retrieved, best_of, meant_in, retrieved
+from realm_core.serving.reading import BlockReading, SearchResult
+from realm_core.serving.retrieval import Retrieved, meant_in, retrieved
 from realm_core.serving.waiting import QueuedRequest, RequestQueue
 from realm_core.settings import MAX_K
 from realm_core.text.joins import join_query
@@ -355,16 +354,13 @@ class Engine:
         started = time.perf_counter()
         texts, queries_BD = self._read_as(corpus, questions)
         embedded = time.perf_counter()
-        weight = self.config.lexical_weight
-        wanted = [replace(q.wanted, k=candidates(q.wanted.k, weight)) for q in questions]
-        found = nearest(corpus, queries_BD, wanted, self.config.prior_temperature)
-        results = [
-            best_of(text, *own, q.wanted.k, weight) for text, q, own in zip(texts, questions, found, strict=True)
-        ]
+        temperature = self.config.prior_temperature
+        found = best(corpus, texts, queries_BD, [q.wanted for q in questions], temperature, self.config.lexical_weight)
+        results = [SearchResult(text, *own) for text, own in zip(texts, found, strict=True)]
         searched = time.perf_counter()
         for (queued, q), result in zip(batch, results, strict=True):
             if not q.read:
-                queued.future.set_result(retrieved(corpus, q.text, result, self.config.prior_temperature))
+                queued.future.set_result(retrieved(corpus, q.text, result, temperature))
         to_read = [(queued, q, result) for (queued, q), result in zip(batch, results, strict=True) if q.read]
         with closing(self._reading.read([result for *_, result in to_read])) as read:
             # Each question is answered as soon as its blocks have been read.

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from realm_core.corpus.records import Block
-from realm_core.index.lexical import ranked_again
 from realm_core.model.marginal import prior
 from realm_core.serving.corpus import ServedCorpus, Wanted, nearest
 from realm_core.serving.reading import SearchResult
@@ -47,14 +45,6 @@ def meant_in(
 ) -> int:
     """Which of the readings of a question is meant; vectors_RD: theirs. temperature: of the prior."""
     return meant(readings, lambda ks: nearest(corpus, vectors_RD, [replace(wanted, k=k) for k in ks], temperature))
-
-
-def best_of(
-    question: str, blocks: Sequence[Block], scores: Sequence[float], k: int, lexical_weight: float
-) -> SearchResult:
-    """The k best of the nearest blocks, the lexical score added. scores: f(x, z), with a collection's weight."""
-    order, sums = ranked_again(question, blocks, scores, lexical_weight)
-    return SearchResult(question, [blocks[place] for place in order[:k]], sums[:k])
 
 
 def retrieved(corpus: ServedCorpus, question: str, result: SearchResult, temperature: float) -> Retrieved:

@@ -20,6 +20,7 @@ from realm_core.files import sha256_of_file, write_json
 from realm_core.index.approximate_build import build_search
 from realm_core.index.choice import SearchKind
 from realm_core.index.manifest import read_manifest
+from realm_core.index.postings import LexicalPart, Postings
 from realm_core.index.search import ExactSearch
 from realm_core.living.documents import Changes, LivingDocument
 from realm_core.living.editing import Embed, edit
@@ -152,21 +153,29 @@ def documents_of(view: CorpusView) -> list[LivingDocument]:
 Answers = list[tuple[list[str], list[float]]]
 
 
-def answers(index: LivingIndex, asked: Tensor, k: int) -> Answers:
-    """Block ids and scores for each query."""
-    rows_BK, scores_BK = index.search(asked, k)
+def lexical_part(asked: Tensor) -> LexicalPart:
+    """Of a question for each query, with words of titles and paragraphs."""
+    return LexicalPart.of([f"What does paragraph {n} of title {n + 1} say of w{n}?" for n in range(len(asked))], 0.5)
+
+
+def answers(index: LivingIndex, asked: Tensor, k: int, *, lexical: bool = False) -> Answers:
+    """Block ids and scores for each query. lexical: with the lexical part of a question."""
+    rows_BK, scores_BK = index.search(asked, k, lexical_part(asked) if lexical else None)
     return [
         ([index.corpus.block(row).block_id for row in rows], scores)
         for rows, scores in zip(rows_BK.tolist(), scores_BK.tolist(), strict=True)
     ]
 
 
-def answers_anew(documents: Sequence[LivingDocument], folder: Path, asked: Tensor, k: int) -> Answers:
+def answers_anew(
+    documents: Sequence[LivingDocument], folder: Path, asked: Tensor, k: int, *, lexical: bool = False
+) -> Answers:
     """The same of a corpus that is built anew."""
     if not documents:
         return [([], []) for _ in asked]
     snapshot, vectors_ND = built_anew(documents, folder)
-    rows_BK, scores_BK = ExactSearch(vectors_ND).search(asked, k)
+    added_BN = lexical_part(asked).scores(Postings.in_memory(snapshot)) if lexical else None
+    rows_BK, scores_BK = ExactSearch(vectors_ND).search(asked, k, added_BN)
     return [
         ([snapshot.block(row).block_id for row in rows], scores)
         for rows, scores in zip(rows_BK.tolist(), scores_BK.tolist(), strict=True)

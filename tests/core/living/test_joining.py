@@ -132,7 +132,9 @@ def test_what_is_joined_equals_what_is_ingested_together(
         ]
         assert np.array_equal(made.shared_R4, snapshot.shared_R4)
         assert torch.equal(Generation.open(base.generation).vectors_ND, vectors_ND.half())
-        assert answers(index, asked, 50) == answers_anew(expected, root / "anew", asked, 50)
+        for lexical in (False, True):
+            found = answers(index, asked, 50, lexical=lexical)
+            assert found == answers_anew(expected, root / "anew", asked, 50, lexical=lexical)
         only = index.where(Filter(collections=frozenset("y")))
         of_y = [one for one in expected if one.collection == "y"]
         assert answers(only, asked, 50) == answers_anew(of_y, root / "anew", asked, 50)

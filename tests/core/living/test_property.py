@@ -176,9 +176,16 @@ def assert_best(found: Answers, ranked: Answers, k: int) -> None:
     wanted=filters,
     seed=st.integers(0, 9),
     k=st.sampled_from([1, 3, 50]),
+    lexical=st.booleans(),
 )
 def test_any_sequence_of_edits_answers_as_a_corpus_built_anew(
-    first: list[LivingDocument], with_base: bool, steps: list[tuple[str, object]], wanted: Filter, seed: int, k: int
+    first: list[LivingDocument],
+    with_base: bool,
+    steps: list[tuple[str, object]],
+    wanted: Filter,
+    seed: int,
+    k: int,
+    lexical: bool,
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         world = World(Path(folder), first, with_base=with_base)
@@ -200,8 +207,10 @@ def test_any_sequence_of_edits_answers_as_a_corpus_built_anew(
             assert index.rows == index.corpus.blocks == int(index.corpus.live_rows.sum())
         asked = queries(seed=seed)
         anew, everything = Path(folder) / "anew", len(index.corpus) or 1
-        assert_best(answers(index, asked, k), answers_anew(listed, anew, asked, everything), k)
-        passing = [one for one in listed if passes(one, wanted)]
-        assert_best(answers(index.where(wanted), asked, k), answers_anew(passing, anew, asked, everything), k)
+        found = answers(index, asked, k, lexical=lexical)
+        assert_best(found, answers_anew(listed, anew, asked, everything, lexical=lexical), k)
+        passing, only = [one for one in listed if passes(one, wanted)], index.where(wanted)
+        found = answers(only, asked, k, lexical=lexical)
+        assert_best(found, answers_anew(passing, anew, asked, everything, lexical=lexical), k)
         again = LivingIndex.open(store_in(Path(folder)), world.state)
         assert answers(again, asked, k) == answers(index, asked, k)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from realm_core.index.choice import SearchKind
+from realm_core.index.lexical import lexical_scores
+from realm_core.index.postings import LexicalPart
 from realm_core.living import search as living_search
 from realm_core.living.collections import CollectionFacts
 from realm_core.living.documents import Changes, Filter, LivingDocument
@@ -62,19 +65,22 @@ def passes(one: LivingDocument, wanted: Filter) -> bool:
     )
 
 
-def one_by_one(view: CorpusView, scope: Scope, temperature: float) -> list[list[tuple[float, int]]]:
-    """(score, row) of every row of the scope, best first, for each query."""
+def one_by_one(
+    view: CorpusView, scope: Scope, temperature: float, questions: Sequence[str] = ("",) * 4
+) -> list[list[tuple[float, int]]]:
+    """(score, row) of every row of the scope, best first, for each query. questions: whose lexical score is added."""
     weights, rows = dict(scope.weights), []
     for row in view.live_rows.nonzero()[0].tolist():
         owner = view.document(view.block(row).article_row)
         if passes(owner, scope.wanted):
             rows.append((row, temperature * math.log(weights.get(owner.collection, 1.0))))
     found = []
-    for query in queries():
+    for query, question in zip(queries(), questions, strict=True):
         scored = []
         for row, bonus in rows:
             block = view.block(row)
-            scored.append(((vectors([(block.title, block.text)])[0] @ query).item() + bonus, row))
+            [b] = lexical_scores(question, [block])
+            scored.append(((vectors([(block.title, block.text)])[0] @ query).item() + bonus + b, row))
         found.append(sorted(scored, key=lambda pair: (-pair[0], pair[1])))
     return found
 
@@ -89,6 +95,17 @@ def test_a_scope_is_searched_as_one_by_one(index: LivingIndex, name: str, k: int
     ):
         assert rows == [row for _, row in expected[:k]]
         assert scores == pytest.approx([score for score, _ in expected[:k]], abs=1e-5)
+
+
+@pytest.mark.parametrize("name", SCOPES)
+def test_the_lexical_part_is_added_in_every_scope(index: LivingIndex, name: str) -> None:
+    scope, temperature = SCOPES[name], 3.0
+    questions = ["paragraph 3", "What does w5 say of tax?", "and so on", "Title 8"]
+    expected = one_by_one(index.corpus, scope, temperature, questions)
+    rows_BK, scores_BK = ScopedSearch(index, scope, temperature).search(queries(), 4, LexicalPart.of(questions, 1.0))
+    for rows, scores, own in zip(rows_BK.tolist(), scores_BK.tolist(), expected, strict=True):
+        assert rows == [row for _, row in own[:4]]
+        assert scores == pytest.approx([score for score, _ in own[:4]], abs=1e-4)
 
 
 def test_weights_hold_with_approximate_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
