@@ -17,6 +17,7 @@ from tests.web.conftest import FakeEngine, Loader
 from webapp.models import (
     AskedAnswer,
 )
+from webapp.operations import backups
 
 pytestmark = pytest.mark.django_db
 
@@ -85,3 +86,35 @@ def test_an_activity_s_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core, "start", finish)
     monkeypatch.setattr(core, "awaited", nullcontext)
     assert core.run_activity("index", "--model", Path("m")) == {"path": "x"}
+
+
+# ---- exit statuses
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ask", ""),
+        ("collections", "remove", "nothing"),
+        ("create_token", "nobody", "--scope", "ask"),
+        ("documents", "remove", "nothing", "--yes"),
+        ("forget_person", "nobody"),
+        ("register_model", "nowhere", "--parent", "0" * 64),
+        ("restore", "nothing.tar"),
+        ("revoke_token", "realm_nobody"),
+    ],
+)
+def test_what_is_refused_ends_with_2_and_a_sentence(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(CommandError, match=r"\w.*\.$") as refused:
+        run(*arguments)
+    assert refused.value.returncode == 2
+
+
+def test_what_was_stopped_ends_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_file: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(backups, "back_up", interrupted)
+    with pytest.raises(CommandError, match="Stopped") as stopped:
+        run("backup", "file.tar")
+    assert stopped.value.returncode == 3

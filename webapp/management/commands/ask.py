@@ -6,20 +6,17 @@ import json
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
-from realm_core.errors import RealmError
 from webapp.access.collections import access_of
 from webapp.asking import service as asking
 from webapp.asking.kept_api import answer_json
+from webapp.management.operator import OperatorCommand
 from webapp.models import AskedAnswer
-from webapp.refusals import InvalidRequest
-from webapp.serving.engine import EngineUnavailable, holder
+from webapp.serving.engine import holder
 
 _AROUND = 100  # characters of the passage before and after the answer
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     """Ask, store, print."""
 
     help = "Ask a question of the deployed model and print the answer with its evidence."
@@ -52,8 +49,6 @@ class Command(BaseCommand):
             holder().refresh(wait=True)
             where = {"collections": options["collection"], "filters": filters}
             asked = asking.ask(question, k=k, **where, as_typed=options["as_typed"], asker=None)
-        except (InvalidRequest, EngineUnavailable, RealmError) as error:
-            raise CommandError(str(error)) from None
         finally:
             holder().close()
         if options["json"]:

@@ -6,13 +6,11 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
-from realm_core.errors import RealmError
+from webapp.management.operator import OperatorCommand
 from webapp.operations import backups
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     """Write all records, and the files that they name, into one tar file."""
 
     help = "Write all records, and the files that they name, into one tar file."
@@ -21,10 +19,7 @@ class Command(BaseCommand):
         parser.add_argument("file", type=Path, help="the tar file to write")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        try:
-            left_out = backups.back_up(options["file"])
-        except RealmError as error:
-            raise CommandError(str(error), returncode=2) from None
+        left_out = backups.back_up(options["file"])
         for path in left_out:
             self.stdout.write(f"Not in the backup, because it lies outside the data folder: {path}")
         self.stdout.write(f"{options['file']} has {options['file'].stat().st_size:,} bytes.")

@@ -5,17 +5,16 @@ from __future__ import annotations
 from argparse import ArgumentParser, BooleanOptionalAction
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
 from django.template.defaultfilters import pluralize
 
+from realm_core.errors import RealmError
 from webapp.collections import service
 from webapp.collections.service import CollectionSettings
+from webapp.management.operator import OperatorCommand
 from webapp.models import Collection
-from webapp.refusals import InvalidRequest, StateConflict
-from webapp.serving.engine import EngineUnavailable
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     """List, set, remove."""
 
     help = "List collections, set who reads one and how much it counts, or forget what is recorded of it."
@@ -43,9 +42,7 @@ class Command(BaseCommand):
             else:
                 service.remove(options["name"], by=None, public=options["public"])
         except Collection.DoesNotExist:
-            raise CommandError(f"Nothing is recorded of {options['name']!r}.") from None
-        except (InvalidRequest, StateConflict, EngineUnavailable) as error:
-            raise CommandError(str(error)) from None
+            raise RealmError(f"Nothing is recorded of {options['name']!r}.") from None
 
     def _set(self, options: dict[str, Any]) -> None:
         groups = None if options["groups"] is None else tuple(filter(None, options["groups"]))  # `--group ""`: none

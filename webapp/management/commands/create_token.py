@@ -6,14 +6,14 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError
 
 from realm_core.errors import RealmError
 from webapp.accounts.service import make_token
+from webapp.management.operator import OperatorCommand
 from webapp.models.token import SCOPES
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     """Make a token. Only the token goes to the standard output, so that it can be redirected into a file."""
 
     help = "Make a token for the REST API. It is shown once and not stored."
@@ -29,11 +29,8 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["user"], is_active=True).first()
         if user is None:
-            raise CommandError(f"There is no active user {options['user']}.")
-        try:
-            record, token = make_token(user, options["name"], set(options["scope"]), days=options["days"], by=None)
-        except RealmError as error:
-            raise CommandError(str(error)) from None
+            raise RealmError(f"There is no active user {options['user']}.")
+        record, token = make_token(user, options["name"], set(options["scope"]), days=options["days"], by=None)
         until = f"valid until {record.expires_at:%d %B %Y}" if record.expires_at else "valid until it is revoked"
         self.stderr.write(
             f"A token of {user.username} for {' and '.join(record.scopes)}, {until}; it is not shown again:"

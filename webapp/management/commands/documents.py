@@ -9,7 +9,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
-from django.core.management.base import BaseCommand, CommandError
 from django.template.defaultfilters import pluralize
 
 from realm_core.errors import RealmError
@@ -19,9 +18,8 @@ from webapp.documents.inputs import Address, DocumentInput, File
 from webapp.documents.listing import Wanted, listed
 from webapp.documents.touched import Outcome
 from webapp.documents.viewing import show
+from webapp.management.operator import OperatorCommand
 from webapp.models import CorpusChange, DocumentStatus, Purge
-from webapp.refusals import InvalidRequest, StateConflict
-from webapp.serving.engine import EngineUnavailable
 
 _OUTCOMES: Final = {
     Outcome.SAME: "the same",
@@ -32,7 +30,7 @@ _OUTCOMES: Final = {
 }
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     """Add, say what a removal touches, remove, purge, bring, fold, list."""
 
     help = "Add documents to the deployed corpus, remove or purge some, or list them."
@@ -68,28 +66,25 @@ class Command(BaseCommand):
         show.add_argument("--start", type=int, default=0)
 
     def handle(self, *_args: Any, action: str, **options: Any) -> None:
-        try:
-            if action == "add":
-                self._print_changes(documents.add(_given(options), by=None).changes)
-            elif action == "touched":
-                self._print_touched(_blocks_of(options["ids"]), max(0, options["count"]))
-            elif action == "remove":
-                self._remove(options["ids"], sure=options["yes"])
-            elif action == "bring":
-                self._print_brought(bringing.bring(by=None))
-            elif action == "fold":
-                self.stdout.write(f"A worker folds the edits: job {folding.start(by=None).pk}.")
-            elif action == "purge":
-                self._print_purge(purging.purge(options["ids"], by=None))
-            else:
-                self._list(options)
-        except (InvalidRequest, StateConflict, EngineUnavailable, RealmError) as error:
-            raise CommandError(str(error)) from None
+        if action == "add":
+            self._print_changes(documents.add(_given(options), by=None).changes)
+        elif action == "touched":
+            self._print_touched(_blocks_of(options["ids"]), max(0, options["count"]))
+        elif action == "remove":
+            self._remove(options["ids"], sure=options["yes"])
+        elif action == "bring":
+            self._print_brought(bringing.bring(by=None))
+        elif action == "fold":
+            self.stdout.write(f"A worker folds the edits: job {folding.start(by=None).pk}.")
+        elif action == "purge":
+            self._print_purge(purging.purge(options["ids"], by=None))
+        else:
+            self._list(options)
 
     def _remove(self, ids: Sequence[str], *, sure: bool) -> None:
         self._print_touched(_blocks_of(ids), 0)
         if not sure and sys.stdin.isatty() and input("Remove? [y/N] ").strip().lower() not in ("y", "yes"):
-            raise CommandError("Nothing was removed.")
+            raise RealmError("Nothing was removed.")
         self._print_changes(documents.remove(ids, by=None).changes)
 
     def _print_touched(self, block_ids: Sequence[str], count: int) -> None:

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
 from realm_core.errors import RealmError
 from realm_core.object_store import is_shared, put_folder
+from webapp.management.operator import OperatorCommand
 from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion
 from webapp.storage.places import corpora_dir, resolve
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     """Put what is missing."""
 
     help = "Put every recorded corpus, model and index that lies here into the store of REALM_STORE, if it lacks there."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         if not is_shared(corpora_dir() / "any"):
-            raise CommandError("REALM_STORE names no store.", returncode=2)
+            raise RealmError("REALM_STORE names no store.")
         put = 0
         for record in (CorpusSnapshot, ModelVersion, IndexGeneration):
             for one in record._default_manager.all():
                 folder = resolve(one.path)
-                try:
-                    put += folder.is_dir() and put_folder(folder)
-                except RealmError as error:
-                    raise CommandError(str(error), returncode=2) from None
+                put += folder.is_dir() and put_folder(folder)
         self.stdout.write(f"Put into the store: {put} folders.")

@@ -6,13 +6,13 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError
 
 from realm_core.errors import RealmError
 from webapp.accounts import forgetting
+from webapp.management.operator import OperatorCommand
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     """Remove an account with everything that is kept of its person."""
 
     help = "Remove an account with all that its person asked and said; without --yes, say what that is."
@@ -24,11 +24,8 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["name"]).first()
         if user is None:
-            raise CommandError(f"There is no account {options['name']}.")
-        try:
-            found = forgetting.forget(user) if options["yes"] else forgetting.kept(user)
-        except RealmError as error:
-            raise CommandError(str(error), returncode=2) from None
+            raise RealmError(f"There is no account {options['name']}.")
+        found = forgetting.forget(user) if options["yes"] else forgetting.kept(user)
         for what, number in found.removed.items():
             self.stdout.write(f"{number:>8,}  {what}")
         self.stdout.write(f"{found.audit:>8,}  other entries of the audit trail, which name the account by its number")

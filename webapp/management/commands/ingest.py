@@ -5,20 +5,19 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
 from realm_core.command_line import add_options, task_of
 from realm_core.corpus.tasks import Ingest
-from realm_core.errors import RealmError, Stopped
 from realm_core.runs.activity import Activity
 from webapp.artefacts.registering import record_corpus
+from webapp.management.operator import OperatorCommand
 from webapp.storage.places import corpora_dir
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     """Ingest and record."""
 
     help = "Make a corpus snapshot from a source. If it is killed, the same command resumes where it stopped."
+    stopped = "Stopped; the same command resumes from here."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_options(parser, Ingest, without=["output"])
@@ -28,11 +27,6 @@ class Command(BaseCommand):
 
         activity = Activity(quiet=options["verbosity"] == 0)
         activity.stop_on_signals()
-        try:
-            task = task_of(Ingest, Namespace(**options, output=corpora_dir()))
-            snapshot = record_corpus(snapshot_of(task, activity))
-        except RealmError as error:
-            raise CommandError(str(error), returncode=2) from None
-        except (Stopped, KeyboardInterrupt):
-            raise CommandError("Stopped; the same command resumes from here.", returncode=3) from None
+        task = task_of(Ingest, Namespace(**options, output=corpora_dir()))
+        snapshot = record_corpus(snapshot_of(task, activity))
         self.stdout.write(f"Recorded: {snapshot}")

@@ -6,16 +6,16 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from realm_core.errors import RealmError
 from webapp.artefacts.registering import record_model
+from webapp.management.operator import OperatorCommand
 from webapp.models import ModelVersion
 from webapp.schedules import service as scheduling
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     """Record a model."""
 
     help = "Record a model folder. It stays in its place; recording it again updates its path."
@@ -28,14 +28,11 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, path: Path, name: str, parent: str, **_options: Any) -> None:
         ancestor = ModelVersion.objects.filter(model_hash=parent).first() if parent else None
         if parent and ancestor is None:
-            raise CommandError(f"No model with the hash {parent} is recorded.")
+            raise RealmError(f"No model with the hash {parent} is recorded.")
         known = set(ModelVersion.objects.values_list("pk", flat=True))
-        try:
-            with transaction.atomic():
-                model = record_model(path, name=name, parent=ancestor)
-                jobs = [] if model.pk in known else scheduling.model_made(model)
-        except RealmError as error:
-            raise CommandError(str(error), returncode=2) from None
+        with transaction.atomic():
+            model = record_model(path, name=name, parent=ancestor)
+            jobs = [] if model.pk in known else scheduling.model_made(model)
         self.stdout.write(f"Recorded: {model} (hash {model.model_hash})")
         for job in jobs:
             self.stdout.write(f"A schedule builds its index: job {job.pk}.")

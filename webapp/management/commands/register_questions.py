@@ -6,14 +6,12 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
-from realm_core.errors import RealmError
+from webapp.management.operator import OperatorCommand
 from webapp.models import Purpose
 from webapp.questions import service as questions
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     """Record a question set."""
 
     help = "Record a file of questions (JSON lines). It is copied into the data folder and never changed."
@@ -30,10 +28,7 @@ class Command(BaseCommand):
         parser.add_argument("--origin", default="", help="where the questions came from, and their licence")
 
     def handle(self, *_args: Any, path: Path, purpose: str, name: str, origin: str, **options: Any) -> None:
-        try:
-            made = questions.record_file(
-                path, purpose, name=name, origin=origin, leave_out_measured=options["leave_out_measured"]
-            )
-        except RealmError as error:
-            raise CommandError(str(error), returncode=2) from None
+        made = questions.record_file(
+            path, purpose, name=name, origin=origin, leave_out_measured=options["leave_out_measured"]
+        )
         self.stdout.write(f"Recorded: {made}")

@@ -6,13 +6,11 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
-from realm_core.errors import RealmError
+from webapp.management.operator import OperatorCommand
 from webapp.operations import backups
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     """Restore a backup into an empty database and this data folder."""
 
     help = "Restore a backup into an empty database and this data folder."
@@ -21,10 +19,7 @@ class Command(BaseCommand):
         parser.add_argument("file", type=Path, help="the tar file to read")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        try:
-            aside = backups.restore(options["file"])
-        except RealmError as error:
-            raise CommandError(str(error), returncode=2) from None
+        aside = backups.restore(options["file"])
         for path in aside:
             self.stdout.write(f"Existing files differed from the backup; they are now in {path}")
         self.stdout.write(f"{options['file']} is restored. Restart the processes: the secret key may have changed.")

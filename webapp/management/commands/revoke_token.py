@@ -5,14 +5,14 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any, Final
 
-from django.core.management.base import BaseCommand, CommandError
-
+from realm_core.errors import RealmError
 from webapp.accounts.service import revoke, valid_tokens
+from webapp.management.operator import OperatorCommand
 
 _SHOWN: Final = 12  # characters of a token that its row has
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     """Revoke a token by its first characters, or list all."""
 
     help = "Revoke a token of the REST API; without a token, list those that are valid."
@@ -33,7 +33,7 @@ class Command(BaseCommand):
         # choice.
         found = list(tokens.filter(start=start)) if len(start) == _SHOWN else []
         if not found:
-            raise CommandError(f"No valid token begins with {start}; without a token, this command lists them.")
+            raise RealmError(f"No valid token begins with {start}; without a token, this command lists them.")
         for one in found:
             revoke(one, by=None)
             self.stdout.write(f"{one} of {one.user.username} is revoked.")

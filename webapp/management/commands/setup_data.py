@@ -17,12 +17,11 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
 from realm_core.command_line import add_options, argv, task_of
 from realm_core.corpus.tasks import PACKAGES, Ingest
-from realm_core.errors import RealmError, Stopped
+from realm_core.errors import RealmError
 from realm_core.files import remove_folder
 from realm_core.index.manifest import is_complete
 from realm_core.index.tasks import Index
@@ -30,6 +29,7 @@ from webapp.artefacts.registering import adopt_model, is_there, record_corpus, r
 from webapp.deployments import service as deploying
 from webapp.documents.states import EditConflict
 from webapp.environment import first_password
+from webapp.management.operator import OperatorCommand
 from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, ModelVersion, Purpose, QuestionSet
 from webapp.operations.activity import run_activity
 from webapp.questions import service as questions
@@ -46,10 +46,11 @@ DEFAULT_QUESTIONS = {
 ADMINISTRATOR = "admin"
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     """First-run steps and repair."""
 
     help = "Make or repair the default corpus, model, index, deployment and administrator."
+    stopped = "Stopped; the next run resumes here."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_options(parser, Ingest, without=["output", "processes"])
@@ -61,17 +62,12 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         if CorpusSnapshot._meta.db_table not in connection.introspection.table_names():
-            raise CommandError("The database has no tables yet: run manage.py migrate first.")
-        try:
-            task = task_of(Ingest, Namespace(**options, output=corpora_dir()))
-            corpus = self._corpus(task)
-            model = self._model(options["model"])
-            self._deployment(model, corpus, task.source)
-            self._questions()
-        except RealmError as error:
-            raise CommandError(str(error), returncode=2) from None
-        except (Stopped, KeyboardInterrupt):
-            raise CommandError("Stopped; the next run resumes here.", returncode=3) from None
+            raise RealmError("The database has no tables yet: run manage.py migrate first.")
+        task = task_of(Ingest, Namespace(**options, output=corpora_dir()))
+        corpus = self._corpus(task)
+        model = self._model(options["model"])
+        self._deployment(model, corpus, task.source)
+        self._questions()
         # Output that is no terminal may be a log, which others can read and which is kept.
         shown = (options["show_password"] or self.stdout.isatty()) and not settings.HTTPS
         self._administrator(shown=shown)
@@ -176,7 +172,7 @@ class Command(BaseCommand):
         try:
             password = secrets.token_urlsafe(12) if shown else first_password(path)
         except ImproperlyConfigured as error:
-            raise CommandError(str(error)) from None
+            raise RealmError(str(error)) from None
         name, number = ADMINISTRATOR, 1
         while user.objects.filter(username=name).exists():
             number += 1

@@ -7,18 +7,15 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any, Final
 
-from django.core.management.base import BaseCommand, CommandError
-
 from realm_core.errors import RealmError
 from realm_core.runs.activity import duration
 from webapp.documents.viewing import active, current_view
 from webapp.jobs.service import start
+from webapp.management.operator import OperatorCommand
 from webapp.models import JobKind
-from webapp.refusals import StateConflict
 from webapp.schedules import growth
 from webapp.schedules import service as schedules
 from webapp.serving.embedding import embedding_of
-from webapp.serving.engine import EngineUnavailable
 from webapp.sources import dumps, estimating
 from webapp.sources.dumps import Dump
 
@@ -33,13 +30,14 @@ _IN_PARTS: Final = "; parts that answer earlier are indexed again, a seventh mor
 _LICENCE: Final = "CC BY-SA 4.0"
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     """Estimate, fetch, begin."""
 
     help = (
         "Fetch the newest dump of a Wikipedia, and have it ingested, indexed and, if you want, deployed by jobs, the "
         "first part of it first. First it says how long that takes. Killed while it fetches, the same command goes on."
     )
+    stopped = "Stopped; the same command goes on from here."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--language", default="en", help="such as en, simple or fr (default en)")
@@ -51,27 +49,22 @@ class Command(BaseCommand):
         parser.add_argument("--deploy", action="store_true", help="let each part answer as soon as it is indexed")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        try:
-            dump = dumps.newest(options["language"], mirror=options["mirror"], date=options["date"])
-            self._estimate(dump, options)
-            if options["estimate"]:
-                return
-            source = dumps.fetch(dump, _Progress(self.stdout.write).report)
-            parameters: dict[str, Any] = {
-                "source": "mediawiki",
-                "file": source.name,
-                "corpus_name": dump.wiki,
-                "licence": _LICENCE,
-            }
-            first = growth.first_articles(dump.wiki) if options["deploy"] else 0
-            if first:
-                parameters["articles_at_most"] = first
-            job = start(JobKind.INGEST, parameters, by=None)
-            schedules.follow(job, dump.wiki, deploy=options["deploy"])
-        except (RealmError, StateConflict, EngineUnavailable) as error:
-            raise CommandError(str(error), returncode=2) from None
-        except KeyboardInterrupt:
-            raise CommandError("Stopped; the same command goes on from here.", returncode=3) from None
+        dump = dumps.newest(options["language"], mirror=options["mirror"], date=options["date"])
+        self._estimate(dump, options)
+        if options["estimate"]:
+            return
+        source = dumps.fetch(dump, _Progress(self.stdout.write).report)
+        parameters: dict[str, Any] = {
+            "source": "mediawiki",
+            "file": source.name,
+            "corpus_name": dump.wiki,
+            "licence": _LICENCE,
+        }
+        first = growth.first_articles(dump.wiki) if options["deploy"] else 0
+        if first:
+            parameters["articles_at_most"] = first
+        job = start(JobKind.INGEST, parameters, by=None)
+        schedules.follow(job, dump.wiki, deploy=options["deploy"])
         part = f"the first {first:,} articles of " if first else ""
         then = ", and it answers" if options["deploy"] else ""
         then += "; larger parts follow, until all of it does" if first else ""

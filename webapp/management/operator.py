@@ -1,0 +1,25 @@
+"""The base of the commands that an operator types: refusals in a sentence, and what the exit status says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from realm_core.errors import RealmError, Stopped
+from webapp.refusals import InvalidRequest, StateConflict
+
+
+class OperatorCommand(BaseCommand):
+    """Exit statuses are those of `python -m realm_core`: 2 with a sentence if it is refused, 3 if it was stopped."""
+
+    stopped = "Stopped."
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        """Run, with the errors of ours as Django's."""
+        try:
+            return super().execute(*args, **options)
+        except (RealmError, InvalidRequest, StateConflict) as refused:
+            raise CommandError(str(refused), returncode=2) from None
+        except (Stopped, KeyboardInterrupt):
+            raise CommandError(self.stopped, returncode=3) from None
