@@ -3,7 +3,8 @@
 For each wordpiece its postings are kept: the blocks that have it, and what it adds to b of each. They take about 600
 bytes a block.
 
-Legend: B questions, V blocks, W different wordpieces of a question, T wordpieces of all blocks, P postings.
+Legend: B questions, V blocks, W different wordpieces of a question, T wordpieces of all blocks, P postings, O different
+wordpieces of all blocks.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class Postings:
         vocabulary = Wordpieces.default().vocabulary_size
         if len(wordpieces_P) and wordpieces_P[-1] >= vocabulary:
             raise RealmError(f"The cached wordpieces are damaged: there is no wordpiece {wordpieces_P[-1]}.")
-        self._starts = np.searchsorted(wordpieces_P, np.arange(vocabulary + 1))
+        # Those that occur, ascending, and where the postings of each begin: a segment of few blocks takes few bytes.
+        self._wordpieces_O, firsts = np.unique(wordpieces_P, return_index=True)
+        self._starts_O1 = np.append(firsts, len(wordpieces_P))
         self._blocks_P = blocks_P.astype(np.int32)
         self._addends_P = addends(wordpieces_P, tf_P, (lengths[0] + lengths[1])[blocks_P]).astype(np.float32)
 
@@ -59,8 +62,9 @@ class Postings:
     def scores(self, wanted_W: Numbers) -> Numbers:
         """b of every block, float32 [V]."""
         scores_V = np.zeros(self._blocks, np.float32)
-        for wordpiece in wanted_W.tolist():
-            own = slice(self._starts[wordpiece], self._starts[wordpiece + 1])
+        occurring_W = wanted_W[np.isin(wanted_W, self._wordpieces_O)]
+        for place in np.searchsorted(self._wordpieces_O, occurring_W).tolist():
+            own = slice(self._starts_O1[place], self._starts_O1[place + 1])
             scores_V[self._blocks_P[own]] += self._addends_P[own]  # a block has one posting of a wordpiece
         return scores_V
 
