@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group, User
 from django.core.cache import cache
+from django.http import HttpRequest, HttpResponse, HttpResponseForbidden
 from django.test import Client
 
 import webapp.serving.engine
@@ -58,6 +59,16 @@ def outsider(db: None) -> Person:
 
 def _log_in(user: User) -> Person:
     return Person(user.username, user, logged_in(user))
+
+
+@pytest.fixture
+def short_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is refused a page gets the status alone; to write the page takes far longer than to refuse."""
+    monkeypatch.setattr("webapp.urls.handler403", _refused, raising=False)
+
+
+def _refused(_request: HttpRequest, exception: Exception) -> HttpResponse:
+    return HttpResponseForbidden(str(exception))
 
 
 @pytest.fixture

@@ -31,6 +31,8 @@ from webapp.models import (
     Worker,
 )
 
+pytestmark = pytest.mark.usefixtures("short_refusals")
+
 # Each model, with what somebody who has every permission may do beside looking.
 MAY: dict[str, set[str]] = {
     "auth_user": {"add", "change", "delete"},

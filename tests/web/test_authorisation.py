@@ -37,6 +37,8 @@ from webapp.models import (
 from webapp.rest import reference_page
 from webapp.rest.reference import Reference
 
+pytestmark = pytest.mark.usefixtures("short_refusals")
+
 # Who is let in: anonymous, asker, curator, admin (by session); then tokens, by owner and scope.
 CALLERS = (
     "anonymous", "asker", "curator", "admin",
