@@ -59,11 +59,12 @@ def deployed(
     monkeypatch.setattr(webapp.serving.engine, "_holder", None)
     monkeypatch.setattr(reading, "_run", read_here)
     monkeypatch.setattr(realm_core.serving.engine, "_load_model", _load_model)
+    monkeypatch.setattr(realm_core.serving.engine.Engine, "warm_up", lambda _: None)  # half of what loading takes then
     webapp.serving.living._views.clear()
     model, index, corpus = folders
     record_corpus(corpus)
     record_model(model)
-    yield deploy(record_index(index), by=None, note="tiny")
+    yield Deployment.activate(record_index(index), note="tiny")  # which nothing speaks against
     holder().close()
     webapp.serving.living._views.clear()
 
