@@ -24,6 +24,7 @@ from select import select
 from typing import NoReturn, TypedDict
 
 ASKING = "TESTS_FORKING"  # in the environment of pytest: the descriptor of that other end
+FORKS_JOBS = "TESTS_FORK_JOBS"  # in the environment of a worker of tests.workers.app: it asks for processes, too
 _LONGEST_BYTES = 100_000  # of a `Start`
 _PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 _CELERY = ("celery.bin.celery", "celery.apps.beat", "celery.concurrency.thread", "kombu.transport.redis")
@@ -117,7 +118,7 @@ def become(start: Start, output: int, errors: int, asking: int) -> NoReturn:
         os.close(descriptor)
     os.environ.clear()
     os.environ.update(start["environment"])
-    if start["module"] == "pytest":
+    if start["module"] == "pytest" or FORKS_JOBS in os.environ:
         os.environ[ASKING] = str(asking)
     else:
         os.close(asking)

@@ -47,7 +47,7 @@ def ground(transactional_db: None, tmp_path: Path, settings: Any) -> Ground:
 
 @pytest.mark.timeout(600)
 def test_build_evaluate_deploy_ask_and_roll_back(ground: Ground, workers: Workers, tmp_path: Path, page: Page) -> None:
-    workers.worker()
+    workers.worker(forks="1")
     environment = {**os.environ, **workers.environment, "REALM_DEVICE": "cpu"}
     with server(environment, tmp_path / "web.log", forked.start) as (_, port):
         expect.set_options(timeout=60_000)

@@ -12,6 +12,7 @@ import pytest
 from realm_core.runs.processes import kill_all, start
 from tests import forked
 from tests.broker import Broker, running_broker
+from tests.forking import FORKS_JOBS
 from tests.waiting import PATIENCE_S, wait_until
 from webapp.jobs.queue import enqueue, producer
 from webapp.models import Job, Worker
@@ -54,8 +55,11 @@ class Workers:
         self._taking_jobs: list[subprocess.Popen[bytes]] = []
 
     def worker(self, **told: str) -> subprocess.Popen[bytes]:
-        """queues, slots, devices, broker, host, data, log: else as in the environment, or all queues and devices."""
-        names = {"queues": "WORKER_QUEUES", "slots": "WORKER_SLOTS", "devices": "REALM_DEVICES"}
+        """queues, slots, devices, broker, host, data, log: else as in the environment, or all queues and devices.
+
+        forks: "1" if jobs of realm_core are forked, which saves their imports.
+        """
+        names = {"queues": "WORKER_QUEUES", "slots": "WORKER_SLOTS", "devices": "REALM_DEVICES", "forks": FORKS_JOBS}
         names |= {"broker": "BROKER_URL", "host": "REALM_HOST", "log": "LOG_FORMAT", "data": "REALM_DATA"}
         process = self._start(worker(self.application), {names[name]: value for name, value in told.items()})
         self._taking_jobs.append(process)
