@@ -65,7 +65,15 @@ FORWARD = {"vectors", "words at masks", "scores of spans"}
 GRADIENTS = {"gradient of pre-training", "gradient of fine-tuning"}
 
 
-def test_a_sound_machine_passes(networks: Networks, sample: Sample) -> None:
+@pytest.mark.parametrize("blocks", [20_000, pytest.param(None, marks=pytest.mark.nightly)])
+def test_a_sound_machine_passes(
+    networks: Networks, sample: Sample, blocks: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None: as many blocks as a person's machine searches, which takes two seconds."""
+    if blocks is not None:
+        monkeypatch.setattr(
+            "realm_core.selfcheck.checks.search_checks", lambda device: search_checks(device, blocks=blocks)
+        )
     checks = list(run_checks(networks, sample, CPU))
     assert [check for check in checks if not check.passed] == []
     assert FORWARD | GRADIENTS | {"rows found by search", "scores of search"} == {check.what for check in checks}
