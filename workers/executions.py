@@ -16,8 +16,9 @@ from django.db import models
 from realm_core.command_line import argv
 from realm_core.errors import RealmError
 from realm_core.evaluation.tasks import Evaluate
-from realm_core.files import write_json
+from realm_core.files import remove_folder, write_json
 from realm_core.living.state import LivingState
+from realm_core.living.tasks import COPY
 from realm_core.salient.tasks import Spans
 from realm_core.settings import FILE, describe
 from realm_core.task import JobPart, Task
@@ -30,12 +31,13 @@ from webapp.kinds import Parameters, kind_of
 from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, Job, ModelVersion
 from webapp.questions import service as questions
 from webapp.schedules import service as scheduling
-from webapp.serving.living import folders_of
+from webapp.serving.living import folders_of, state_of
 from webapp.storage.places import (
     bm25_dir,
     corpora_dir,
     evaluations_dir,
     indexes_dir,
+    living_dir,
     models_dir,
     portable,
     resolve,
@@ -139,6 +141,8 @@ def _placed(job: Job) -> Task:
         places |= {"predictions": _predictions(job), "model": resolve(model.path), "corpus": resolve(corpus.path)}
     if "exclude_titles" in fields and getattr(task, "leave_out_measured", True):
         places["exclude_titles"] = _excluded_titles(job)
+    if task.makes in ("model", "evaluation") and "state" in fields and "index" not in task.unused():
+        places |= _edit_places(job, parameters["index"])
     if task.makes == "base":
         places |= _join_places(job, parameters["index"])
     if task.makes == "deployment":
@@ -207,6 +211,27 @@ def _fold_places(job: Job, index: IndexGeneration) -> dict[str, Path]:
         present.save(first)
     living, corpora, _ = folders_of(index)
     return {"corpora": corpora, "living": living, "state": first, "now": now, "model": resolve(index.model.path)}
+
+
+def _edit_places(job: Job, given: Any) -> dict[str, Any]:
+    """The states above the index, or indexes, that are searched, as they were at the first attempt."""
+    several = isinstance(given, list)
+    indexes: list[IndexGeneration] = given if several else [given] if given else []
+    files = _state_files(job, len(indexes))
+    job.run_dir.mkdir(parents=True, exist_ok=True)
+    for file, index in zip(files, indexes, strict=True):
+        now = state_of(index, index.state_now())
+        if not file.exists():
+            now.save(file)
+        elif LivingState.load(file).purges < now.purges:
+            remove_folder(job.run_dir / COPY)
+            raise RealmError(f"Documents of {now.name} were purged since this job began; start another one.")
+    states: Any = tuple(files) if several else next(iter(files), None)
+    return {"state": states, "living": living_dir()} if indexes else {}
+
+
+def _state_files(job: Job, indexes: int) -> list[Path]:
+    return [job.run_dir / f"state-{number}.json" for number in range(indexes)]
 
 
 def _join_places(job: Job, indexes: Sequence[IndexGeneration]) -> dict[str, Any]:
@@ -307,6 +332,7 @@ def _record_evaluation(job: Job, result: dict[str, Any]) -> dict[str, Any]:
             "model": model,
             "corpus": corpus,
             "index": parameters["index"] if task.retriever == "dense" else None,
+            "state_id": _measured_state(job),
             "questions": parameters["questions"],
             "retriever": task.retriever,
             "k": task.k,
@@ -320,6 +346,14 @@ def _record_evaluation(job: Job, result: dict[str, Any]) -> dict[str, Any]:
         },
     )
     return {"evaluation": evaluation.pk}
+
+
+def _measured_state(job: Job) -> str:
+    """The id of the corpus state that was asked, "" where nothing was edited above the index."""
+    for file in _state_files(job, 1):
+        if file.exists() and (state := LivingState.load(file)).has_edits:
+            return state.id
+    return ""
 
 
 def _measured(parameters: Parameters) -> tuple[ModelVersion, CorpusSnapshot]:

@@ -30,6 +30,7 @@ from realm_core.files import sha256_of_file
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_fit
+from realm_core.living.present import with_edits
 from realm_core.model.checkpoint import Model, load_model, weighted
 from realm_core.model.config import Normalisation
 from realm_core.model.device import pick_device
@@ -44,6 +45,14 @@ _ROWS: Final = 100  # of metrics, for any number of questions: enough for a curv
 
 def main(task: Evaluate, activity: Activity) -> None:
     """Ask all questions and print the figures."""
+    if task.index is None or task.retriever != "dense":
+        _measure(task, activity)
+        return
+    with with_edits(task.index, task.corpus, task.state, task.living, activity.run, activity) as searched:
+        _measure(task.model_copy(update=vars(searched)), activity)
+
+
+def _measure(task: Evaluate, activity: Activity) -> None:
     if task.plot:
         check_plot(task.plot)
     questions = _sample(_questions(task.questions), task.sample)

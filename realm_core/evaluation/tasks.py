@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from realm_core.evaluation.config import BM25_SCALE
-from realm_core.index.tasks import BY_INDEX, DEVICE, check_index, unused_for
+from realm_core.index.tasks import BY_INDEX, DEVICE, LIVING, STATE, check_index, unused_for
 from realm_core.model.tasks import OWN
 from realm_core.settings import MAX_K, Count, Positive, SettingError, Share, setting
 from realm_core.task import CorpusFolder, IndexFolder, ModelFolder, QuestionsToMeasure, Task, artefact, runtime
@@ -27,7 +27,9 @@ class Evaluate(Task):
     queue = "default"
     makes = "evaluation"
 
-    index: IndexFolder | None = artefact("the index that is searched", of=("model",), default=None)
+    index: IndexFolder | None = artefact(
+        "the index that is searched, with what was edited above it", of=("model",), default=None
+    )
     model: ModelFolder | None = artefact("the model, if not the one that built the index", default=None)
     corpus: CorpusFolder | None = artefact("the corpus that BM25 searches", found=BY_INDEX, default=None)
     questions: QuestionsToMeasure = artefact("the questions to measure by")
@@ -42,6 +44,8 @@ class Evaluate(Task):
     fit_score_scale: Path | None = runtime(None, help="fit the score scale on these other questions")
     bm25_cache: Path | None = runtime(None, help="folder to cache BM25's index in")
     lexical_weight: float | None = runtime(None, help=LEXICAL, ge=0)
+    state: Path | None = runtime(None, help=STATE)
+    living: Path | None = runtime(None, help=LIVING)
     device: str = runtime("auto", help=DEVICE)
     predictions: Path | None = runtime(None, help="file of predictions, continued if it exists")
     why: bool = runtime(False, help="find why each answer was right or wrong")

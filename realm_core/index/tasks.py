@@ -15,6 +15,8 @@ SHARD_ROWS = 50_000
 _MOST_SHARDS = 10_000  # each is a job, which its whole looks at
 BY_INDEX = "by the index's snapshot id"  # a corpus
 SEARCH = "how blocks are found: exact, ivf (approximately, for more than a million), or auto: by their number"
+STATE = "file of the corpus state above the index, so that what was edited is there, too (needs --living and --run)"
+LIVING = "folder of all living corpora, with the segments of the state"
 DEVICE = "auto, cpu, cuda or cuda:N"
 
 

@@ -18,6 +18,7 @@ from realm_core.living.publishing import BasePart, NewBase, PublishedBase, publi
 from realm_core.living.state import BASE, Base, LivingState
 from realm_core.living.store import Store
 from realm_core.living.tasks import Fold
+from realm_core.living.view import CorpusView
 from realm_core.object_store import remove_published
 from realm_core.runs.activity import Activity
 
@@ -49,12 +50,17 @@ def fold(store: Store, state: LivingState, activity: Activity) -> PublishedBase:
             raise RealmError(f"The corpus {state.name} holds no document; there is nothing to fold.")
         if state.base is not None and not state.has_edits:
             return PublishedBase.in_store(store, state.name, state.base)
-        first = view.layers[0]
-        about = {"name": state.name, **{key: first.snapshot.manifest.get(key, value) for key, value in _ABOUT.items()}}
-        about["fingerprint"] = f"fold of {state.id}"
-        wanted = search_of(first.vectors.manifest).wanted if first.name == BASE else "auto"
-        base = Base(f"{state.id}f", f"{state.id}f-{state.block_hash}")
-        return publish_base(store, NewBase(base, [BasePart.whole(view)], about, wanted), activity)
+        return publish_base(store, new_base(view), activity)
+
+
+def new_base(view: CorpusView) -> NewBase:
+    """The base that equals a state, which is to be published."""
+    state, first = view.state, view.layers[0]
+    about = {"name": state.name, **{key: first.snapshot.manifest.get(key, value) for key, value in _ABOUT.items()}}
+    about["fingerprint"] = f"fold of {state.id}"
+    wanted = search_of(first.vectors.manifest).wanted if first.name == BASE else "auto"
+    base = Base(f"{state.id}f", f"{state.id}f-{state.block_hash}")
+    return NewBase(base, [BasePart.whole(view)], about, wanted)
 
 
 def rebase(

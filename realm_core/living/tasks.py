@@ -10,6 +10,7 @@ from realm_core.settings import Name, SettingError, setting
 from realm_core.task import IndexFolder, Task, artefact, runtime
 
 LONGEST_NAME = 60  # characters, as `Name` has it
+COPY = "with-edits"  # folder of a run, with a corpus and the edits above it (`present.py`)
 
 
 class Fold(Task):

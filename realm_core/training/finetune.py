@@ -25,6 +25,7 @@ from realm_core.errors import RealmError
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_fit
+from realm_core.living.present import with_edits
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
 from realm_core.model.joiner import Joiner
@@ -50,9 +51,18 @@ _QUESTIONS_AT_ONCE = 256
 @in_run_folder
 def main(task: Finetune, run: Path, activity: Activity) -> None:
     """Fine-tune and save the model."""
-    config = task.settings
     device = place(pick_device(task.device))
     world = World.join(device)
+    if task.index is None or task.retriever != "dense":
+        _finetune(task, device, world, run, activity)
+        return
+    edits = task.state, task.living, run
+    with with_edits(task.index, task.corpus, *edits, activity, removes=world.leads) as searched:
+        _finetune(task.model_copy(update=vars(searched)), device, world, run, activity)
+
+
+def _finetune(task: Finetune, device: torch.device, world: World, run: Path, activity: Activity) -> None:
+    config = task.settings
     files = {name: read_questions(path) for name, path in files_by_name(task.questions).items()}
     check_names(files, repeat=config.repeat)
     model, snapshot = load_model(task.model), Snapshot.open(corpus_of(task.index, task.corpus))

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator
 
 from realm_core.evaluation.config import BM25_SCALE
-from realm_core.index.tasks import BY_INDEX, DEVICE, check_index, unused_for
+from realm_core.index.tasks import BY_INDEX, DEVICE, LIVING, STATE, check_index, unused_for
 from realm_core.model.tasks import NAMING
-from realm_core.settings import Limit, Name, Positive, setting
+from realm_core.settings import Limit, Name, Positive, SettingError, setting
 from realm_core.task import (
     CorpusFolder,
     IndexFolder,
@@ -208,7 +208,8 @@ class TrainRetriever(_Training):
 
     model: ModelFolder = artefact(_START)
     index: tuple[IndexFolder, ...] = artefact(
-        "indexes of that model; each question is searched for in all of them", of=("model",)
+        "indexes of that model, with what was edited above them; each question is searched for in all of them",
+        of=("model",),
     )
     questions: tuple[QuestionsToLearn, ...] = artefact("the questions to train on")
     name: Name = setting("", NAMING, flag="")
@@ -216,8 +217,15 @@ class TrainRetriever(_Training):
     settings: RetrieverConfig = RetrieverConfig()
     without: tuple[Path, ...] = runtime((), help="question files whose questions are left out")
     exclude_titles: Path | None = runtime(None, help=_EXCLUDED)
+    state: tuple[Path, ...] = runtime((), help=f"of each index: {STATE}")
+    living: Path | None = runtime(None, help=LIVING)
     output: Path = runtime(help=_MAKE)
     device: str = runtime("auto", help=DEVICE)
+
+    def check_together(self) -> None:
+        """A state for each index, or none."""
+        if len(self.state) not in (0, len(self.index)):
+            raise SettingError("state", "must name as many as there are indexes, in their order.")
 
 
 class Finetune(_Training):
@@ -231,7 +239,9 @@ class Finetune(_Training):
 
     model: ModelFolder = artefact(_START)
     corpus: CorpusFolder | None = artefact("the corpus", job_needs=True, found=BY_INDEX, default=None)
-    index: IndexFolder | None = artefact("the index of that model and corpus", of=("model", "corpus"), default=None)
+    index: IndexFolder | None = artefact(
+        "the index of that model and corpus, with what was edited above it", of=("model", "corpus"), default=None
+    )
     questions: tuple[QuestionsToLearn, ...] = artefact("the questions to train on")
     name: Name = setting("", NAMING, flag="")
     retriever: Literal["dense", "bm25"] = setting("dense", "how blocks are retrieved: by the model, or by BM25")
@@ -240,6 +250,8 @@ class Finetune(_Training):
     settings: FinetuneConfig = FinetuneConfig()
     exclude_titles: Path | None = runtime(None, help=_EXCLUDED)
     bm25_cache: Path | None = runtime(None, help="folder to cache BM25's index in")
+    state: Path | None = runtime(None, help=STATE)
+    living: Path | None = runtime(None, help=LIVING)
     output: Path = runtime(help=_MAKE)
     device: str = runtime("auto", help=DEVICE)
 

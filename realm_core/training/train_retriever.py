@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,9 +25,9 @@ from torch import Tensor
 
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, check_fit
+from realm_core.living.present import Searched, with_edits
 from realm_core.model.adapter import Adapter, adapt, bert_of, merge
 from realm_core.model.checkpoint import Model, load_model, own_adapter
 from realm_core.model.device import fast_dtype, pick_device
@@ -72,11 +73,21 @@ class HeldOut:
 @in_run_folder
 def main(task: TrainRetriever, run: Path, activity: Activity) -> None:
     """Train the query embedder and save the model."""
+    states: Sequence[Path | None] = task.state or [None] * len(task.index)
+    with ExitStack() as stack:
+        searched = [
+            stack.enter_context(with_edits(index, None, state, task.living, run, activity))
+            for index, state in zip(task.index, states, strict=True)
+        ]
+        _train(task, searched, run, activity)
+
+
+def _train(task: TrainRetriever, indexes: Sequence[Searched], run: Path, activity: Activity) -> None:
     config = task.settings
     model = load_model(task.model)
     device = pick_device(task.device)
     model.query.to(device)
-    learnt, held_out, about = _supervision(config, run, task, model, activity)
+    learnt, held_out, about = _supervision(config, run, task, indexes, model, activity)
     count = sum(len(one.drawn) for one in learnt)
     activity.say(f"{count:,} to learn, {sum(len(one.questions) for one in held_out):,} to measure recall with.")
     continues = _choose_parameters(model.query, config, task.model)
@@ -106,7 +117,12 @@ def main(task: TrainRetriever, run: Path, activity: Activity) -> None:
 
 
 def _supervision(
-    config: RetrieverConfig, run: Path, task: TrainRetriever, model: Model, activity: Activity
+    config: RetrieverConfig,
+    run: Path,
+    task: TrainRetriever,
+    indexes: Sequence[Searched],
+    model: Model,
+    activity: Activity,
 ) -> tuple[list[Learnt], list[HeldOut], object]:
     """(what is learnt in each index, what recall is measured with, what identifies both)."""
     left_out = LeftOut.of(task.without, task.exclude_titles)
@@ -128,8 +144,8 @@ def _supervision(
     learnt: list[Learnt] = []
     held_out: list[HeldOut] = []
     about: list[object] = []
-    for path in task.index:
-        snapshot, generation = Snapshot.open(corpus_of(path, None)), Generation.open(path)
+    for searched in indexes:
+        snapshot, generation = Snapshot.open(searched.corpus), Generation.open(searched.index)
         check_fit(model, generation, snapshot)
         retriever = DenseRetriever(model, generation)
         own = [snapshot.snapshot_id, sorted(left_out.titles), questions, config.right_within, config.competing]

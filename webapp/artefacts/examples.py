@@ -97,6 +97,7 @@ EVALUATION: Final[dict[str, Any]] = {
     "id": 7,
     "model": 3,
     "corpus": 1,
+    "state_id": "",
     "index": 4,
     "questions": 2,
     "retriever": "dense",

@@ -115,8 +115,8 @@ class EvaluationSerializer(RecordSerializer):
     class Meta:
         model = Evaluation
         fields = [
-            *("id", "model", "corpus", "index", "questions", "retriever", "k", "normalisation", "sample", "asked"),
-            *("exact_match", "recall_at_5", "predictions", "job", "created_at"),
+            *("id", "model", "corpus", "state_id", "index", "questions", "retriever", "k", "normalisation", "sample"),
+            *("asked", "exact_match", "recall_at_5", "predictions", "job", "created_at"),
         ]
 
 

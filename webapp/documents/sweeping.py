@@ -1,7 +1,7 @@
 """Segments of earlier corpus states: which of them are still needed, and the removal of the others.
 
 Needed are those of the current states, of the states that were current within the last day (a process may be about to
-open one), of the states that stored answers were read from, as long as their index is there, and of unfinished folds.
+open one), of the states that stored answers were read from, as long as their index is there, and of unfinished jobs.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _indexes_by_folder() -> dict[Path, list[IndexGeneration]]:
 def _needed(indexes: Sequence[IndexGeneration], before: datetime) -> set[str]:
     """The names of the segments that one of the indexes needs. before: states that were current since count."""
     states = [LivingState.from_json(row.state) for index in indexes for row in _rows(index, before)]
-    return {segment for state in [*states, *_folding(indexes)] for segment in state.segments}
+    return {segment for state in [*states, *_worked_on(indexes)] for segment in state.segments}
 
 
 def _rows(index: IndexGeneration, before: datetime) -> Iterator[CorpusState]:
@@ -89,12 +89,13 @@ def _answered(index: IndexGeneration) -> set[str]:
     return {state_id for one in told if one for _, edited, state_id in [one.rpartition("+")] if edited}
 
 
-def _folding(indexes: Sequence[IndexGeneration]) -> Iterator[LivingState]:
-    """The states that unfinished joins and folds work on, or that folds have made. RealmError for damaged files."""
+def _worked_on(indexes: Sequence[IndexGeneration]) -> Iterator[LivingState]:
+    """The states that unfinished jobs work on, or that folds have made. RealmError for damaged files."""
     pks = [index.pk for index in indexes]
     unfinished = Job.objects.filter(state__in=(*ACTIVE, JobState.INTERRUPTED)).defer("log")
-    for job in unfinished.filter(kind=JobKind.JOIN):
-        if not set(pks).isdisjoint(job.parameters["index"]):
+    for job in unfinished.exclude(kind=JobKind.FOLD):
+        given = job.parameters.get("index")
+        if not set(pks).isdisjoint(given if isinstance(given, list) else [given]):
             yield from (LivingState.load(file) for file in sorted(job.run_dir.glob("state-*.json")))
     for job in unfinished.filter(kind=JobKind.FOLD, parameters__index__in=pks):
         for file in (job.run_dir / "state.json", job.run_dir / "now.json"):

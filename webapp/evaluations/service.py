@@ -1,7 +1,7 @@
 """Two models on the same questions: existing evaluations, missing ones, and where the models differ.
 
 Two evaluations are comparable if question set, sample, k and retriever are the same. The corpora may differ, because
-the questions are the same.
+the questions are the same. Where two models are judged by them, documents were not edited in between.
 """
 
 from __future__ import annotations
@@ -38,6 +38,12 @@ class Candidate:
         """The newest index of the corpus that the model can search, if there is one."""
         same = IndexGeneration.objects.filter(corpus=self.corpus, model__block_hash=self.model.block_hash)
         return same.select_related("model", "corpus").first()
+
+    def state_id(self) -> str:
+        """The corpus state that a question is asked of now, as evaluations name it."""
+        index = self.index()
+        state = None if index is None else index.state_now()
+        return state.state_id if state is not None and state.has_edits else ""
 
 
 class Differ(StrEnum):
@@ -81,7 +87,9 @@ def measured_alike(first: Candidate, second: Candidate) -> list[tuple[Evaluation
     for one in measured(first):
         for other in theirs:
             known = best.get(one.questions_id)
-            if not why_not_comparable(one, other) and (known is None or known[0].asked < one.asked):
+            if why_not_comparable(one, other) or edited_between(one, other):
+                continue
+            if known is None or known[0].asked < one.asked:
                 best[one.questions_id] = (one, other)
     return sorted(best.values(), key=lambda pair: pair[0].questions.name)
 
@@ -119,6 +127,11 @@ def why_not_comparable(first: Evaluation, second: Evaluation) -> str:
     if first.k != second.k:
         return f"They read a different number of blocks: {first.k} and {second.k}."
     return ""
+
+
+def edited_between(first: Evaluation, second: Evaluation) -> bool:
+    """Whether documents were edited between them, so that a difference is not the models' alone."""
+    return first.corpus_id == second.corpus_id and first.state_id != second.state_id
 
 
 def difference(first: Evaluation, second: Evaluation) -> Difference:
@@ -164,9 +177,10 @@ def compare(first: Evaluation, second: Evaluation, show: Differ | None) -> Compa
 
 
 def find(candidate: Candidate, questions: QuestionSet, sample: int) -> Evaluation | None:
-    """The newest evaluation of a candidate on these questions with as many blocks as a question reads."""
+    """The newest evaluation of a candidate, over the corpus as it is now, with as many blocks as a question reads."""
+    state_id = candidate.state_id()
     for evaluation in measured(candidate, questions=questions):
-        if evaluation.sample == sample and evaluation.k == _K:
+        if (evaluation.sample, evaluation.k, evaluation.state_id) == (sample, _K, state_id):
             return evaluation
     return None
 

@@ -144,6 +144,7 @@ def comparison(request: HttpRequest, first_pk: int, second_pk: int) -> HttpRespo
     rows = [(f"Recall at {k}", first.figures.get(f"recall@{k}"), second.figures.get(f"recall@{k}")) for k in RECALL_AT]
     context |= {
         "compared": compared,
+        "edited_between": comparing.edited_between(first, second),
         "recalls": [row for row in rows if None not in row],
         "one_right": compared.counts[Differ.FIRST] + compared.counts[Differ.SECOND],
         "page": Paginator(compared.shown, _PAGE_SIZE).get_page(request.GET.get("page")),

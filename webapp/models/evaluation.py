@@ -18,6 +18,12 @@ class Evaluation(models.Model):
         related_name="evaluations",
         help_text="Null: BM25 found the blocks, or the generation has been pruned.",
     )
+    state_id = models.CharField(
+        max_length=16,
+        blank=True,
+        default="",
+        help_text="Of the corpus with what was edited above the index, as it was asked; empty: nothing was.",
+    )
     questions = models.ForeignKey("webapp.QuestionSet", on_delete=models.PROTECT, related_name="evaluations")
     retriever = models.CharField(max_length=10)
     k = models.PositiveSmallIntegerField()
