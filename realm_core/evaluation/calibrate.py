@@ -26,6 +26,7 @@ from realm_core.files import disk_errors, read_json, remove_folder, write_json
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, check_fit
+from realm_core.living.present import with_edits
 from realm_core.model.checkpoint import load_model, weighted
 from realm_core.model.config import Calibration, ModelConfig
 from realm_core.model.device import fast_dtype, pick_device
@@ -39,9 +40,19 @@ def main(task: Calibrate, activity: Activity) -> None:
     """Fit, and write the model with the fitted values."""
     if task.output.exists():
         raise RealmError(f"{task.output} exists already; choose another name.")
-    files = {path.stem: read_questions(path) for path in task.questions}
+    with with_edits(task.index, task.corpus, task.state, task.living, activity.run, activity) as searched:
+        _calibrate(task.model_copy(update=vars(searched)), activity)
+
+
+def _calibrate(task: Calibrate, activity: Activity) -> None:
+    given = {path.stem: read_questions(path, answerable=None) for path in task.questions}
+    files = {name: answerable for name, own in given.items() if (answerable := [one for one in own if one.answers])}
     others = {path.stem: read_questions(path) for path in task.other_questions}
-    without = [question for path in task.unanswerable for question in read_questions(path, answerable=False)]
+    without = [question for own in given.values() for question in own if not question.answers]
+    without += [question for path in task.unanswerable for question in read_questions(path, answerable=False)]
+    if not files or not without:
+        lacking = "without an answer (`[]`)" if files else "with answers"
+        raise RealmError(f"Questions {lacking} are needed, too: silence is weighed against right answers.")
     place = pick_device(task.device)
     model = weighted(load_model(task.model, frozen=fast_dtype(place)), task.lexical_weight)
     if not model.config.not_here:

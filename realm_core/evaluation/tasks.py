@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from realm_core.evaluation.config import BM25_SCALE
 from realm_core.index.tasks import BY_INDEX, DEVICE, LIVING, STATE, check_index, unused_for
-from realm_core.model.tasks import OWN
-from realm_core.settings import MAX_K, Count, Positive, SettingError, Share, setting
+from realm_core.model.tasks import NAMING, OWN
+from realm_core.settings import MAX_K, Count, Name, Positive, SettingError, Share, setting
 from realm_core.task import CorpusFolder, IndexFolder, ModelFolder, QuestionsToMeasure, Task, artefact, runtime
 
 LEXICAL = "weight of the lexical score in the prior (default: the model's own)"
@@ -74,24 +74,37 @@ class Evaluate(Task):
 class Calibrate(Task):
     """Model, index and questions → model with calibrated probabilities."""
 
-    activity = "calibrate"
+    activity = kind = "calibrate"
     summary = "fit temperatures, threshold and confidence on questions"
     code = "realm_core.evaluation.calibrate"
+    title = "Calibrate"
+    about = (
+        "When to be silent, and how sure an answer is, fitted on questions with and without answers. Training makes "
+        "both wrong: calibrate the model that it made before you deploy it."
+    )
+    group = "A model"
+    queue = "default"
+    makes = "model"
 
-    model: Path = runtime(help="model folder")
-    index: Path = runtime(help="generation folder")
+    model: ModelFolder = artefact("the model to calibrate")
+    index: IndexFolder = artefact("the index that is searched, with what was edited above it", of=("model",))
     corpus: Path | None = runtime(None, help="snapshot folder (default: found by the index's snapshot id)")
-    questions: tuple[Path, ...] = runtime(help="question files (JSON lines)")
-    unanswerable: tuple[Path, ...] = runtime(help="question files whose questions have no answers (`[]`)")
+    questions: tuple[QuestionsToMeasure, ...] = artefact(
+        "with answers and without, a hundred of each or more; figures on the same questions are flattered afterwards"
+    )
+    unanswerable: tuple[Path, ...] = runtime((), help="further question files whose questions have no answers (`[]`)")
     other_index: tuple[Path, ...] = runtime(
         (), help="generation folders of other corpora; what is fitted there holds for every corpus but the first"
     )
     other_corpus: tuple[Path, ...] = runtime((), help="their snapshot folders (default: found by the snapshot ids)")
     other_questions: tuple[Path, ...] = runtime((), help="question files that are asked of each of these corpora")
+    name: Name = setting("", NAMING, flag="")
+    allowed: Share = setting(0.04, "share of the questions without an answer that may be answered")
+    k: int = setting(5, "blocks read for a question", ge=1, le=MAX_K)
     output: Path = runtime(help="model folder to make")
-    k: int = runtime(5, help="blocks to read", ge=1, le=MAX_K)
     lexical_weight: float | None = runtime(None, help=LEXICAL, ge=0)
-    allowed: Share = runtime(0.04, help="share of the questions without an answer that may be answered")
+    state: Path | None = runtime(None, help=STATE)
+    living: Path | None = runtime(None, help=LIVING)
     device: str = runtime("auto", help=DEVICE)
 
     def check_together(self) -> None:
@@ -100,6 +113,12 @@ class Calibrate(Task):
             raise SettingError("other_questions", "and an index of the other corpus need each other.")
         if self.other_corpus and len(self.other_corpus) != len(self.other_index):
             raise SettingError("other_corpus", "must name a snapshot for each index of --other-index, or none.")
+
+    @classmethod
+    def kept(cls, result: dict[str, Any]) -> dict[str, Any]:
+        """How it does on its questions: right answers by set, and how many without an answer are answered."""
+        own = result["own"]
+        return {"answered_right": own["right"], "answered_none": own["answered_unanswerable"]}
 
 
 class Compare(Task):

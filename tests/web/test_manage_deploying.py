@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from realm_core.errors import RealmError
+from realm_core.files import read_json, write_json
+from realm_core.model.identity import model_hash
 from realm_core.pace import Rests
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.console import ANSWERS, another_index, another_model, measured, question_set, whole, write_files
@@ -110,6 +112,27 @@ def test_files_that_are_not_whole_are_refused(now: Deployment, part: str, damage
     with pytest.raises(RealmError, match=f"The {part} cannot be used"):
         deploying.deploy(index, confirmed=True)
     assert Deployment.active() == now
+
+
+def test_a_training_that_took_the_calibration_away_needs_a_person_s_word(now: Deployment) -> None:
+    def fit(model: ModelVersion, slope: float) -> None:
+        path = resolve(model.path) / "config.json"
+        config = read_json(path)
+        config.pop("checksum", None)
+        config["model"]["confidence_slope"] = slope
+        write_json(path, config, sealed=True)
+        model.model_hash = model_hash(config)
+        model.save()
+
+    _, index = rival(now)
+    assert "Calibration" not in verdicts(deploying.check(index)), "what answers now is not calibrated either"
+    fit(now.model, 0.8)
+    check = deploying.check(index)
+    assert verdicts(check)["Calibration"] == Verdict.DOUBT
+    with pytest.raises(NotConfirmed, match="not calibrated since it was trained"):
+        deploying.deploy(index)
+    fit(index.model, 0.7)
+    assert verdicts(deploying.check(index))["Calibration"] == Verdict.GOOD
 
 
 def test_what_was_never_measured_needs_a_person_s_word(now: Deployment, staff: Person) -> None:

@@ -21,8 +21,9 @@ from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
 from webapp.evaluations.service import Candidate, find, measured_alike
 from webapp.jobs import service as jobs
-from webapp.models import Evaluation, Job, Purpose, QuestionSet
+from webapp.models import Evaluation, Job, ModelVersion, Purpose, QuestionSet
 from webapp.questions import service as questions
+from webapp.storage.places import resolve
 from workers.executions import EXECUTIONS
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
@@ -105,6 +106,26 @@ def test_a_training_learns_from_the_documents_that_were_added(work: Work, kind: 
     job = jobs.start(kind, {**parameters, "holdout": 0.0}, by=None)
     made = Path(run(job)["path"])
     assert f"on {len(CLUBS)} " in json.dumps(read_json(made / "config.json")["about"])
+
+
+def test_a_model_is_calibrated_on_the_documents_that_were_added(work: Work) -> None:
+    add(*CLUBS)
+    rows = [{"question": f"Who founded {name}?", "answers": [f"Admiral {name}son"]} for name in CLUBS]
+    rows += [{"question": f"Who sold {name}?", "answers": []} for name in CLUBS]
+    mixed = questions.record("".join(json.dumps(row) + "\n" for row in rows).encode(), "mixed", Purpose.MEASURE)
+    given = {"model": work.model.pk, "index": work.index.pk, "questions": [mixed.pk], "name": "knows better"}
+    job = jobs.start("calibrate", given, by=None)
+    assert run(job)["own"]["answered_unanswerable"] == 0.0
+    model = ModelVersion.objects.get(job=job)
+    config = read_json(resolve(model.path) / "config.json")
+    assert (model.name, model.parent, config["about"]["calibrated_on"]) == ("knows better", work.model, ["mixed"])
+    assert config["model"]["min_probability"] > 0 and model.block_hash == work.model.block_hash
+
+
+def test_silence_is_not_fitted_without_questions_that_have_no_answer(work: Work) -> None:
+    given = {"model": work.model.pk, "index": work.index.pk, "questions": [work.measure.pk]}
+    with pytest.raises(RealmError, match="Questions without an answer"):
+        run(jobs.start("calibrate", given, by=None))
 
 
 def test_a_training_goes_on_with_the_documents_of_its_first_attempt(work: Work) -> None:

@@ -38,6 +38,13 @@ from webapp.refusals import StateConflict
 from webapp.storage.places import resolve
 
 _QUALITY = "Quality"
+# In a model's configuration, until `calibrate` has fitted them.
+UNFITTED_CONFIDENCE = {
+    "confidence_slope": 1.0,
+    "confidence_offset": 0.0,
+    "confidence_likelihood": 0.0,
+    "confidence_margin": 0.0,
+}
 _EDITED = "Edited documents"
 CONFIRMATION = "I have read this and want to deploy it anyway."
 
@@ -122,6 +129,7 @@ def check(index: IndexGeneration, model: ModelVersion | None = None) -> PairChec
     findings = [_fit(model, index), *_files(model, index), *_edits(index, active)]
     if all(one.verdict is not Verdict.BAD for one in findings):
         findings += _purged(index)
+        findings += _calibration(model, active)
         findings += _quality(model, index, active)
     return PairCheck(model, index, active, tuple(findings), edited)
 
@@ -302,6 +310,28 @@ def _purged(index: IndexGeneration) -> list[Finding]:
         f"{'is' if number == 1 else 'are'} in this index, and will be masked before it answers."
     )
     return [Finding("Purged documents", Verdict.GOOD, says)]
+
+
+def _calibration(model: ModelVersion, active: Deployment | None) -> list[Finding]:
+    """Whether a training has taken the calibration away that what answers now has."""
+    if active is None or not _is_calibrated(active.model):
+        return []
+    about = "Calibration"
+    if _is_calibrated(model):
+        return [Finding(about, Verdict.GOOD, "When it is silent, and how sure it is, were fitted on questions.")]
+    says = (
+        "It was not calibrated since it was trained: it is silent by the threshold of the model that it was trained "
+        "from, and its confidence was never compared with right answers. The job Calibrate makes one that is."
+    )
+    return [Finding(about, Verdict.DOUBT, says)]
+
+
+def _is_calibrated(model: ModelVersion) -> bool:
+    try:
+        config = read_json(resolve(model.path) / "config.json")["model"]
+    except (RealmError, KeyError, TypeError):  # of the active model nothing else is read here
+        return False
+    return any(config.get(name, fitted) != fitted for name, fitted in UNFITTED_CONFIDENCE.items())
 
 
 def _quality(model: ModelVersion, index: IndexGeneration, active: Deployment | None) -> list[Finding]:

@@ -26,6 +26,7 @@ NEW_JOBS: Final[dict[str, dict[str, Any]]] = {
     "Train the retriever": _new("train-retriever", model=3, index=[4], questions=[1], name="finds more"),
     "Fine-tune as before": _new("finetune", epochs=4, name="longer") | {"settings_of": _EARLIER},
     "Evaluate": _new("evaluate", index=4, questions=2, k=5, sample=500),
+    "Calibrate": _new("calibrate", model=3, index=4, questions=[2, 3], name="knows when to be silent"),
     "Ablate": _new(
         "ablate",
         model=1,

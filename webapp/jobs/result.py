@@ -90,6 +90,7 @@ _NAMED: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "bytes": ("Size", filesizeformat),
     "ece": ("Expected calibration error", percent),
     "ms_per_question": ("Time for a question", seconds),
+    "answered_none": ("Of its questions without an answer, answered", percent),
 }
 # Labels of held-out figures, if their name is not enough, and prefixes of the names of shares.
 _CALLED: Final[Mapping[str, str]] = {
@@ -105,6 +106,8 @@ _SHARES: Final = ("accuracy", "null_share", "recall@", "span")
 def figures(job: Job) -> list[tuple[str, str]]:
     """(label, value) of the figures in a job's row."""
     named = [(name, write(job.result[key])) for key, (name, write) in _NAMED.items() if key in job.result]
+    right: dict[str, float] = job.result.get("answered_right") or {}
+    named += [(f"Answered right, {name}", percent(share)) for name, share in sorted(right.items())]
     held_out: dict[str, float] = job.result.get("held_out") or {}
     return named + [(f"Held out: {_called(name)}", _written(name, value)) for name, value in sorted(held_out.items())]
 
