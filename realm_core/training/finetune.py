@@ -92,6 +92,8 @@ def _finetune(task: Finetune, device: torch.device, world: World, run: Path, act
     questions_a_step = min(len(learnt), config.batch)
     if questions_a_step < world.size:
         raise RealmError(f"{world.size} processes cannot share a step's questions: it has {questions_a_step}.")
+    given = sum(map(len, files.values()))
+    counted = {"given": given, "learnt": len(set(map(id, learnt))), "held_out": len(held_out)}
     reporting.say(f"{len(learnt):,} questions to train on, {len(held_out):,} held out.")
     for part in (model.query, model.reader):
         part.to(device)
@@ -120,7 +122,7 @@ def _finetune(task: Finetune, device: torch.device, world: World, run: Path, act
         f"fine-tuned from {model.hash} with {found_by} on {len(learnt)} questions of {', '.join(files)}: "
         f"{config.model_dump()}"
     )
-    publish(model, task.output, recipe, measured, run, activity, left=["finetune"])
+    publish(model, task.output, recipe, measured, run, activity, left=["finetune"], questions=counted)
 
 
 def _retriever(task: Finetune, model: Model, snapshot: Snapshot) -> tuple[Retriever, torch.Tensor | None, str]:
@@ -175,7 +177,7 @@ def _supervision(
     rankings = [None] * len(texts) if score_scale is None else _rankings(retriever, texts, score_scale, activity)
     learnt: list[Supervised] = []
     held_out: list[Supervised] = []
-    unwanted = 0
+    unwanted = set_aside = absent = 0
     for (group, question), own_ids, (everywhere, expressions), ranking in zip(
         questions, ids, found, rankings, strict=True
     ):
@@ -187,11 +189,24 @@ def _supervision(
         elif len(occurrences.rows_O):
             learnt.extend([one] * config.repeat.get(group, 1))
             unwanted += config.repeat.get(group, 1) == 0
+        elif len(everywhere.rows_O):
+            set_aside += 1
+        else:
+            absent += 1
+    if absent:
+        activity.say(f"{absent:,} questions are not learnt: no block of the corpus holds an answer.")
+    if set_aside:
+        activity.say(f"{set_aside:,} questions are not learnt: only articles that are left out hold an answer.")
     if not learnt:
         standing = sum(bool(len(one.occurrences.rows_O)) for one in held_out) + unwanted
         why = "The corpus holds an answer to none of the questions"
         if standing:
             why = f"The questions with an answer in the corpus, {standing:,}, are all held out or repeated 0 times"
+        elif set_aside:
+            why = (
+                f"Of the questions, {set_aside:,} have their answers only in articles that are left out, as those that "
+                "sets to measure by are about (in a job: “leave out measured”), and the others none"
+            )
         raise RealmError(f"{why}; there is nothing to train on.")
     return learnt, held_out
 

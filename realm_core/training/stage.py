@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -164,15 +164,18 @@ def publish(
     activity: Activity,
     *,
     left: Sequence[str],
+    questions: Mapping[str, int] | None = None,
 ) -> None:
     """Save the trained model with one more line in its recipe, and remove what was kept for resuming.
 
     left: names of such folders in `run`; if `run` was made for this training alone, all of it is removed.
+    questions: how many were given, learnt and held out, for the result.
     """
     about = {"recipe": [*(model.about or {}).get("recipe", []), recipe], "held_out": measured}
     saved = save_model(replace(model, config=model.config.uncalibrated()), output, about=about)
     activity.say(f"The model is {output}.")
-    activity.result({"path": str(output), "model_hash": saved.hash, "held_out": measured})
+    counted = {} if questions is None else {"questions": dict(questions)}
+    activity.result({"path": str(output), "model_hash": saved.hash, "held_out": measured, **counted})
     for folder in [run / name for name in left] if activity.run else [run]:
         remove_folder(folder)
 

@@ -87,7 +87,7 @@ def _train(task: TrainRetriever, indexes: Sequence[Searched], run: Path, activit
     model = load_model(task.model)
     device = pick_device(task.device)
     model.query.to(device)
-    learnt, held_out, about = _supervision(config, run, task, indexes, model, activity)
+    learnt, held_out, about, counted = _supervision(config, run, task, indexes, model, activity)
     count = sum(len(one.drawn) for one in learnt)
     activity.say(f"{count:,} to learn, {sum(len(one.questions) for one in held_out):,} to measure recall with.")
     continues = _choose_parameters(model.query, config, task.model)
@@ -113,7 +113,8 @@ def _train(task: TrainRetriever, indexes: Sequence[Searched], run: Path, activit
     adapter = Adapter(task.model, _adapter(model.query), continues) if config.low_rank else None
     names = ", ".join(path.stem for path in task.questions)
     recipe = f"query embedder of {model.hash} trained on {count} of {names}: {config.model_dump()}"
-    publish(replace(model, adapter=adapter), task.output, recipe, measured, run, activity, left=["train-retriever"])
+    left = ["train-retriever"]
+    publish(replace(model, adapter=adapter), task.output, recipe, measured, run, activity, left=left, questions=counted)
 
 
 def _supervision(
@@ -123,8 +124,8 @@ def _supervision(
     indexes: Sequence[Searched],
     model: Model,
     activity: Activity,
-) -> tuple[list[Learnt], list[HeldOut], object]:
-    """(what is learnt in each index, what recall is measured with, what identifies both)."""
+) -> tuple[list[Learnt], list[HeldOut], object, dict[str, int]]:
+    """(what is learnt in each index, what recall is measured with, what identifies both, numbers of questions)."""
     left_out = LeftOut.of(task.without, task.exclude_titles)
     files = {
         name: left_out.rest(path, answerable=True, seed=config.seed, take=config.take.get(name))
@@ -163,7 +164,9 @@ def _supervision(
         about.append([generation.name, own[:1], drawn])
     if not learnt:
         raise RealmError("None of the questions that are not held out has a right block near; nothing can be learnt.")
-    return learnt, held_out, about
+    distinct = len({number for one in learnt for number in one.drawn})
+    counted = {"given": len(questions) + len(measured), "learnt": distinct, "held_out": len(measured)}
+    return learnt, held_out, about, counted
 
 
 def _choose_parameters(query: Embedder, config: RetrieverConfig, folder: Path) -> bool:

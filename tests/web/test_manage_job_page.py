@@ -213,6 +213,11 @@ def test_an_ablation_shows_its_table(staff: Person) -> None:
                 "Held out: loss": "1.235",
             },
         ),
+        (
+            "finetune",
+            {"held_out": {"span": 1.0}, "questions": {"given": 55, "learnt": 16, "held_out": 3}},
+            {"Questions learnt": "16 of 55", "3 held out: best span is right": "100.0\xa0%"},
+        ),
         (JobKind.INGEST, {"corpus": 1, "articles": 10033, "blocks": 21034}, {"Articles": "10,033", "Blocks": "21,034"}),
         (JobKind.EVALUATE, {"n": 5, "ece": 0.0312, "ms_per_question": 41.7}, {"Time for a question": "42\xa0ms"}),
     ],

@@ -109,7 +109,11 @@ def figures(job: Job) -> list[tuple[str, str]]:
     right: dict[str, float] = job.result.get("answered_right") or {}
     named += [(f"Answered right, {name}", percent(share)) for name, share in sorted(right.items())]
     held_out: dict[str, float] = job.result.get("held_out") or {}
-    return named + [(f"Held out: {_called(name)}", _written(name, value)) for name, value in sorted(held_out.items())]
+    questions, of = job.result.get("questions"), "Held out"
+    if isinstance(questions, dict):  # an ablation has a list
+        named.append(("Questions learnt", f"{questions['learnt']:,} of {questions['given']:,}"))
+        of = f"{questions['held_out']:,} held out"
+    return named + [(f"{of}: {_called(name)}", _written(name, value)) for name, value in sorted(held_out.items())]
 
 
 def _called(name: str) -> str:

@@ -135,7 +135,13 @@ def changed(before: torch.nn.Module, after: torch.nn.Module) -> set[str]:
 def test_the_result_tells_model_and_recipe(deployment: Deployment, learnt: Path) -> None:
     result = json.loads((learnt / "run" / "result.json").read_text())
     before, model = load_model(deployment.model), load_model(learnt / "tuned")
-    assert result == {"path": str(learnt / "tuned"), "model_hash": model.hash, "held_out": {}}
+    learnt_of_all = {"given": 12, "learnt": 12, "held_out": 0}
+    assert result == {
+        "path": str(learnt / "tuned"),
+        "model_hash": model.hash,
+        "held_out": {},
+        "questions": learnt_of_all,
+    }
     assert model.about is not None
     recipe = model.about["recipe"][-1]
     told = f"fine-tuned from {before.hash} with {deployment.index.name} on 12 questions of tiny: "
@@ -389,13 +395,19 @@ def test_an_unknown_group_is_named(deployment: Deployment, tmp_path: Path) -> No
     refused(deployment, tmp_path, message, repeat="{plain = 2}")
 
 
-@pytest.mark.parametrize("asked", [[{"question": "Who?", "answers": ["Nobody"]}], questions()[:1]])
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ([{"question": "Who?", "answers": ["Nobody"]}], "The corpus holds an answer to none of the questions"),
+        (questions()[:1], "Of the questions, 1 have their answers only in articles that are left out"),
+    ],
+)
 def test_questions_that_nothing_answers_teach_nothing(
-    deployment: Deployment, tmp_path: Path, asked: list[dict[str, Any]]
+    deployment: Deployment, tmp_path: Path, asked: list[dict[str, Any]], says: str
 ) -> None:
     (tmp_path / "titles.json").write_text('["Suez Canal"]')
     options = ["--exclude-titles", tmp_path / "titles.json", "--questions", write_lines(tmp_path / "q.jsonl", asked)]
-    refused(deployment, tmp_path, "The corpus holds an answer to none of the questions", *options)
+    refused(deployment, tmp_path, says, *options)
 
 
 @pytest.mark.parametrize("settings", [{"holdout": "0.9999999"}, {"repeat": "{tiny = 0}"}])
