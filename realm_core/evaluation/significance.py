@@ -32,6 +32,11 @@ class Difference:
     high: float
     p: float
 
+    @property
+    def may_be_chance(self) -> bool:
+        """Whether the interval has no difference in it, too."""
+        return self.low <= 0.0 <= self.high
+
 
 def paired_difference(outcomes: Iterable[tuple[bool, bool]]) -> Difference:
     """The difference of two runs from (yes in the first, yes in the second) of each question."""

@@ -56,11 +56,28 @@ def test_the_page_shows_both_answers(both: tuple[Evaluation, Evaluation], staff:
     first, second = both
     page = staff.client.get(f"/manage/compare/{first.pk}/{second.pk}/").content.decode()
     assert "±0.0" in page and "50.0\xa0%" in page
+    assert "That may be chance" in page and "Documents were edited" not in page
     assert "1989" in page and "1961" in page and "Osmium" not in page
     assert "Osmium" in staff.client.get(f"/manage/compare/{first.pk}/{second.pk}/?show=answer").content.decode()
     comparing.resolve(second.predictions).unlink()
     gone = staff.client.get(f"/manage/compare/{first.pk}/{second.pk}/")
     assert gone.status_code == 422 and b"does not exist" in gone.content
+
+
+def test_an_edit_between_two_evaluations_is_told_of(both: tuple[Evaluation, Evaluation], staff: Person) -> None:
+    first, second = both
+    Evaluation.objects.filter(pk=second.pk).update(state_id="0123456789abcdef")
+    assert (
+        "Documents were edited between" in staff.client.get(f"/manage/compare/{first.pk}/{second.pk}/").content.decode()
+    )
+    assert "state 0123456789abcdef" in staff.client.get(f"/manage/evaluations/{second.pk}/").content.decode()
+    second.refresh_from_db()
+    assert (
+        comparing.measured_alike(
+            comparing.Candidate(first.model, first.corpus), comparing.Candidate(second.model, second.corpus)
+        )
+        == []
+    )
 
 
 def test_pages_of_many_questions(

@@ -359,7 +359,8 @@ def _compared(now: Evaluation, new: Evaluation) -> Finding:
     figures = (
         f"{100 * new.exact_match:.1f} % of {difference.n:,} questions right, {100 * now.exact_match:.1f} % by what "
         f"answers now (difference {100 * difference.difference:+.1f}, 95 % interval {100 * difference.low:+.1f} to "
-        f"{100 * difference.high:+.1f} points)."
+        f"{100 * difference.high:+.1f} points"
+        f"{', which may be chance' if difference.difference and difference.may_be_chance else ''})."
     ).replace("-", "\N{MINUS SIGN}")
     if difference.difference < 0:
         return Finding(about, Verdict.DOUBT, f"It answers worse on {new.questions.name}: {figures}")

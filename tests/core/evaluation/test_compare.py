@@ -56,6 +56,13 @@ def test_the_interval_is_that_of_drawing_questions_again() -> None:
     assert (swapped.difference, swapped.p) == (-difference.difference, difference.p)
 
 
+def test_a_difference_may_be_chance_until_the_interval_excludes_none() -> None:
+    same = [(True, True)] * 20 + [(False, False)] * 20
+    assert paired_difference([*same, (True, False), (False, True), (False, True)]).may_be_chance
+    assert not paired_difference([*same, *[(False, True)] * 15]).may_be_chance
+    assert not paired_difference([*same, *[(True, False)] * 15]).may_be_chance
+
+
 def test_runs_that_are_alike_do_not_differ() -> None:
     same = paired_difference([(True, True), (False, False)] * 50)
     assert (same.difference, same.low, same.high, same.p) == (0.0, 0.0, 0.0, 1.0)
