@@ -35,6 +35,8 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, transaction
 
 from realm_core.errors import EXIT_REFUSED, EXIT_STOPPED, RealmError
+from realm_core.files import remove_folder
+from realm_core.living.tasks import COPY
 from realm_core.runs.processes import EXIT_LOCKED, ask_to_end, describe_end, end, start_in, under_torchrun
 from webapp.jobs import parts
 from webapp.jobs.queue import enqueue
@@ -144,6 +146,8 @@ class JobRun:
         if reason is Reason.LEASE_LOST:
             log.warning("Job %s: the lease was lost, its process was killed.", self._job.pk)
             return
+        if status != EXIT_LOCKED:
+            remove_folder(self._job.run_dir / COPY)  # of a killed one: no text that is purged later stays there
         self._insist(files.copy_metrics)
         self._insist(lambda: self._record(status, reason, files, several))
 

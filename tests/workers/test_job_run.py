@@ -11,6 +11,7 @@ import pytest
 from django.db import OperationalError
 
 from realm_core.errors import RealmError
+from realm_core.living.tasks import COPY
 from realm_core.runs.folder import RunFolder
 from realm_core.runs.processes import EXIT_LOCKED
 from realm_core.task import JobPart
@@ -93,6 +94,17 @@ def test_the_status_decides(ends: Callable[..., Job], status: int, said: str, st
     job = ends(status, said)
     assert (job.state, job.error) == (state, error)
     assert job.result == (RESULT if state == JobState.SUCCEEDED else {})
+
+
+@pytest.mark.parametrize(("status", "left"), [(0, False), (3, False), (-9, False), (EXIT_LOCKED, True)])
+def test_a_killed_process_leaves_no_copy_of_the_corpus(ends: Callable[..., Job], status: int, left: bool) -> None:
+    """Documents may be purged before the job is resumed. What is locked belongs to a process that still runs."""
+
+    def command(job: Job) -> list[str]:
+        (job.run_dir / COPY / "index").mkdir(parents=True)
+        return ["module"]
+
+    assert (ends(status, command=command).run_dir / COPY).exists() == left
 
 
 @pytest.mark.parametrize("status", [1, 2])
