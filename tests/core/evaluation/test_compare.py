@@ -56,10 +56,11 @@ def test_the_interval_is_that_of_drawing_questions_again() -> None:
     assert (swapped.difference, swapped.p) == (-difference.difference, difference.p)
 
 
-def test_a_difference_may_be_chance_until_the_interval_excludes_none() -> None:
+def test_a_difference_of_few_questions_may_be_chance() -> None:
     same = [(True, True)] * 20 + [(False, False)] * 20
     assert paired_difference([*same, (True, False), (False, True), (False, True)]).may_be_chance
-    assert not paired_difference([*same, *[(False, True)] * 15]).may_be_chance
+    assert paired_difference([*same, *[(False, True)] * 5]).may_be_chance, "though the interval is above 0"
+    assert not paired_difference([*same, *[(False, True)] * 6]).may_be_chance
     assert not paired_difference([*same, *[(True, False)] * 15]).may_be_chance
 
 
