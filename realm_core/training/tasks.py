@@ -235,7 +235,10 @@ class Finetune(_Training):
     summary = "train retriever and reader from questions with answers"
     code = "realm_core.training.finetune"
     title = "Fine-tune"
-    about = "Retriever and reader learn from questions with answers. Block vectors stay the same, and the index valid."
+    about = (
+        "Retriever and reader learn from questions with answers, hundreds or better thousands of them. Block vectors "
+        "stay the same, and the index valid. Calibrate the model that is made: it is silent too seldom."
+    )
 
     model: ModelFolder = artefact(_START)
     corpus: CorpusFolder | None = artefact("the corpus", job_needs=True, found=BY_INDEX, default=None)

@@ -17,7 +17,18 @@ from tests.web.console import another_model
 from tests.web.operating import TokenClient, job, post, problem, question_set
 from tests.web.pages import stored
 from webapp.jobs import queue
-from webapp.models import AskedAnswer, Feedback, Job, JobKind, JobState, QuestionSet, Review, Schedule, Trigger
+from webapp.models import (
+    AskedAnswer,
+    Feedback,
+    Job,
+    JobKind,
+    JobState,
+    ModelVersion,
+    QuestionSet,
+    Review,
+    Schedule,
+    Trigger,
+)
 from webapp.models.job import MAX_INTERRUPTIONS, RESUME_AFTER_S
 from webapp.questions import service as question_services
 from webapp.schedules import service as scheduling
@@ -226,6 +237,21 @@ def test_other_results_are_facts(kind: JobKind, result: dict[str, Any], shown: d
     text = page(staff, job(kind=kind, state=JobState.SUCCEEDED, result=result)).content.decode()
     facts = dict(re.findall(r'<dt>([^<]*)</dt><dd class="num">([^<]*)</dd>', text))
     assert shown.items() <= facts.items()
+
+
+def test_a_trained_model_leads_to_the_index_that_it_searches_and_another_one_to_a_build(staff: Person) -> None:
+    now = stored.deployment()
+    trained = job(kind="finetune", state=JobState.SUCCEEDED, result={"model": 2})
+    model = ModelVersion.objects.create(
+        name="tuned", model_hash="tuned", block_hash=now.model.block_hash, path="models/tuned", job_id=trained.pk
+    )
+    text = page(staff, trained).content.decode()
+    for action in ("calibrate", "evaluate", "deploy"):
+        assert f'id="{action}-model-{model.pk}"' in text
+    assert f"index={now.index_id}" in text and "Build its index" not in text
+    ModelVersion.objects.filter(pk=model.pk).update(block_hash="another")
+    text = page(staff, trained).content.decode()
+    assert "Build its index" in text and f'id="deploy-model-{model.pk}"' not in text
 
 
 def test_a_job_without_a_result_has_no_figures(staff: Person) -> None:

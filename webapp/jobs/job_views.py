@@ -27,7 +27,7 @@ from webapp.jobs import service as services
 from webapp.jobs.form import differing
 from webapp.jobs.logs import open_log
 from webapp.kinds import KINDS, Input
-from webapp.models import AuditEntry, Deployment, Job, JobState
+from webapp.models import AuditEntry, Deployment, IndexGeneration, Job, JobState, ModelVersion
 from webapp.models.job import ACTIVE
 from webapp.pages.guards import allowed, console_action, console_page, staff_member
 from webapp.pages.htmx import STOP_POLLING
@@ -182,13 +182,19 @@ def _made(job: Job) -> dict[str, Any]:
     active = Deployment.objects.filter(is_active=True).values_list("index_id", flat=True).first()
     indexes = list(job.indexes.select_related("model", "corpus"))
     made = {
-        "models": list(job.model_versions.all()),
+        "models": [(model, _searchable(model, active)) for model in job.model_versions.all()],
         "indexes": indexes,
         "corpora": list(job.corpora.all()),
         "span_sets": list(job.span_sets.select_related("corpus")),
         "evaluations": list(job.evaluations.select_related("questions", "model")),
     }
     return {"made": made if any(made.values()) else {}, "deployed_index": active}
+
+
+def _searchable(model: ModelVersion, deployed: int | None) -> IndexGeneration | None:
+    """An index that a model can search as it is, best the deployed one: most trainings leave block vectors alone."""
+    indexes = IndexGeneration.objects.filter(model__block_hash=model.block_hash, folded_into=None)
+    return (indexes.filter(pk=deployed).first() if deployed else None) or indexes.first()
 
 
 def _lasting(job: Job) -> dict[str, Any]:
