@@ -244,13 +244,17 @@ class FinetuneConfig(Settings):
         "block+null",
         "how span scores become probabilities, in the reader's loss and in the trained model (release: joint)",
     )
-    pairs: NotNegative = setting(0.5, "weight of the “not here” loss; 0: as released")
+    pairs: NotNegative = setting(0.5, "weight of the “not here” loss; 0: as released; for some dozens of questions: 1")
     supply: bool = setting(
         True, "if none of the best k blocks holds an answer, replace the last by the best block that does"
     )
     query_lr: NotNegative = setting(2e-5, "peak learning rate of the query embedder; 0: not trained")
-    reader_lr: Positive = setting(1e-4, "peak learning rate of the reader's BERT")
-    head_lr: Positive = setting(5e-4, "peak learning rate of the span scores, which start untrained")
+    reader_lr: Positive = setting(
+        1e-4, "peak learning rate of the reader's BERT; of a trained reader, for some dozens of questions: 1e-5"
+    )
+    head_lr: Positive = setting(
+        5e-4, "peak learning rate of the span scores, which start untrained; for some dozens of questions: as reader_lr"
+    )
     repeat: Counts = setting({}, _REPEAT)
     holdout: Share = setting(0.03, "share of the questions held out, chosen by a hash of the question")
     checkpoint_every: int = setting(250, _CHECKPOINT, ge=1)

@@ -135,13 +135,8 @@ def changed(before: torch.nn.Module, after: torch.nn.Module) -> set[str]:
 def test_the_result_tells_model_and_recipe(deployment: Deployment, learnt: Path) -> None:
     result = json.loads((learnt / "run" / "result.json").read_text())
     before, model = load_model(deployment.model), load_model(learnt / "tuned")
-    learnt_of_all = {"given": 12, "learnt": 12, "held_out": 0}
-    assert result == {
-        "path": str(learnt / "tuned"),
-        "model_hash": model.hash,
-        "held_out": {},
-        "questions": learnt_of_all,
-    }
+    counted = {"given": 12, "learnt": 12, "held_out": 0}
+    assert result == {"path": str(learnt / "tuned"), "model_hash": model.hash, "held_out": {}, "questions": counted}
     assert model.about is not None
     recipe = model.about["recipe"][-1]
     told = f"fine-tuned from {before.hash} with {deployment.index.name} on 12 questions of tiny: "
