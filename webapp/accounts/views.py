@@ -26,7 +26,7 @@ _ABOUT_SCOPES: Final = {
     "ask": "ask: questions, retrieval, kept answers",
     "feedback": "feedback: say whether answers are right",
     "documents": "documents: add, change and remove documents",
-    "metrics": "metrics: the server's figures, for monitoring",
+    "metrics": "metrics: figures of the server, for monitoring",
     "operate": "operate: jobs, models, deployments, everything that you may do in the console",
 }
 _VALID_FOR: Final = (("30", "30 days"), ("90", "90 days"), ("365", "a year"), ("", "until it is revoked"))
