@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 from pathlib import PurePath
 
 from realm_core.corpus.grid import Cell, each_once, joined_names, laid_out
@@ -81,18 +82,23 @@ class Draft:
         """Add an item of a list, as a sentence."""
         self.paragraph(sentence(text))
 
-    def table(self, rows: Iterable[Sequence[Cell]]) -> None:
-        """Add a table, a sentence for each row. rows: of the cells as they are stated, spans not laid out."""
+    def table(self, rows: Iterable[Sequence[Cell]], pages: Iterable[int | None] = repeat(None)) -> None:
+        """Add a table, a sentence for each row. rows: of the cells as they are stated, spans not laid out.
+
+        pages: of each row, where the format has pages.
+        """
         tidied = ([replace(cell, text=_in_one_line(cell.text)) for cell in row] for row in rows)
         laid: list[list[Cell]] = []
-        for row in laid_out(tidied, _MOST_COLUMNS + 1):
+        kept_pages: list[int | None] = []
+        for row, page in zip(laid_out(tidied, _MOST_COLUMNS + 1), pages, strict=False):
             if len(row) > _MOST_COLUMNS:
                 raise RealmError(f"has a table of more than {_MOST_COLUMNS:,} columns, which is the limit.")
             self._budget.take(len(row))  # so that spans, which cost their sender nothing, are bounded as text is
             if any(cell.text for cell in row):
                 laid.append(row)
-        for line in _table_sentences(laid):
-            self.paragraph(line)
+                kept_pages.append(page)
+        for number, line in _table_sentences(laid):
+            self.paragraph(line, kept_pages[number])
 
     def row(self, names: Sequence[str], texts: Sequence[str]) -> None:
         """Add a row of a table that is read row by row; one column may have no name."""
@@ -131,8 +137,8 @@ class Draft:
         )  # fmt: skip
 
 
-def _table_sentences(rows: Sequence[Sequence[Cell]]) -> Iterator[str]:
-    """A sentence for each row: "Population: 845,767.", "Country: Norway; Capital: Oslo.".
+def _table_sentences(rows: Sequence[Sequence[Cell]]) -> Iterator[tuple[int, str]]:
+    """A sentence for each row, with its number: "Population: 845,767.", "Country: Norway; Capital: Oslo.".
 
     The names of columns are those of the first rows all of whose cells are headings, or of the first row if nothing is
     marked as a heading in a table of more than two columns and that row is full of words without digits. Two columns
@@ -141,15 +147,15 @@ def _table_sentences(rows: Sequence[Sequence[Cell]]) -> Iterator[str]:
     """
     widest = max(map(len, rows), default=0)
     start = next((number for number, row in enumerate(rows) if not _is_over_all(row, widest)), 0)
-    for row in rows[:start]:
-        yield sentence(row[0].text)
+    for number, row in enumerate(rows[:start]):
+        yield number, sentence(row[0].text)
     rows = rows[start:]
     names: list[str] = []
     headings = _heading_rows(rows, widest)
     for row in rows[:headings]:
         names = joined_names(names, [cell.text for cell in row])
-    for row in rows[headings:]:
-        yield sentence(_row(row, names, widest))
+    for number, row in enumerate(rows[headings:], start + headings):
+        yield number, sentence(_row(row, names, widest))
 
 
 def _is_over_all(row: Sequence[Cell], widest: int) -> bool:

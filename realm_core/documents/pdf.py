@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -19,16 +19,19 @@ from typing import TYPE_CHECKING
 
 from realm_core.corpus.prose import sentence
 from realm_core.documents.draft import Draft
+from realm_core.documents.pdf_tables.lines import Line, lines_of, with_tables_joined
+from realm_core.documents.pdf_tables.tables import Budget, Table, page_tables
 from realm_core.documents.records import Limits
 from realm_core.errors import RealmError
 
 if TYPE_CHECKING:
-    from pypdfium2 import PdfDocument, PdfPage, PdfTextPage
+    from pypdfium2 import PdfDocument, PdfPage
 
 _END_WITHIN = 4096  # bytes, zeros that pad the file not counted; readers look for the end mark in the last 1,024
 _EDGE_LINES = 1  # at the top and at the bottom of a page, that may be running headers and footers
 _REPEATED_SHARE = 0.5  # of the pages
 _FEWEST_PAGES = 3  # to tell what repeats
+_RUNNING_ROWS = 2  # of a table that may be a running header
 _LARGER = 1.15  # than most of the text: a heading
 _LONGEST_HEADING = 150
 _HEADING_LINES = 3
@@ -39,7 +42,6 @@ _DEEPEST_OUTLINE = 8
 _MOST_OUTLINE = 10_000
 _PAGES_NAMED = 5  # in a warning
 
-_HYPHEN_OF_PDFIUM = re.compile("[\ufffe\x02]")  # stands for a hyphen at the end of a line
 _NUMBER = re.compile(r"\d+|\b[ivxlc]{1,6}\b")
 _HYPHENATED = re.compile(r"(?P<left>[^\W\d_]+)-(?P<right>[^\W\d_]+)")
 _LEFT_OF_HYPHEN = re.compile(r"([^\W\d_]+)-$")
@@ -49,7 +51,6 @@ _REST_OF_SENTENCE = re.compile(r".*?[.!?…][\"'”’»)\]]*(?=\s|$)", re.DOTAL
 _ITEM = re.compile(r"(?:[•‣▪●◦*]|[-–](?=\s))\s*")
 _NUMBERED = re.compile(r"\(?(?:\d{1,2}|[a-z])[.)]\s")
 _A_WORD = re.compile(r"[^\W\d_]{4}")
-_SPACE = re.compile(r"\s+")
 _MADE_TITLE = re.compile(
     r"(?:microsoft (?:word|powerpoint|excel) ?-|about:|(?:untitled|unbenannt)[\s\d-]*$|"
     r"\S+\.(?:docx?|xlsx?|pptx?|pdf|tex|dvi|indd|html?)$)",
@@ -57,22 +58,13 @@ _MADE_TITLE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class _Line:
-    """A line of a page. top, bottom, height: of its first character, in points from the page's lower edge."""
-
-    text: str
-    top: float
-    bottom: float
-    height: float
-
-
 @dataclass
 class _Paragraph:
-    """level: of a heading; 0 for text."""
+    """level: of a heading; 0 for text. table: in the place of text."""
 
     text: str
     level: int = 0
+    table: Table | None = None
 
 
 def read_pdf(path: Path, draft: Draft, limits: Limits) -> None:
@@ -106,12 +98,20 @@ def _read_document(document: PdfDocument, draft: Draft, limits: Limits) -> None:
     metadata = document.get_metadata_dict(skip_empty=True)
     draft.title = _usable_title(str(metadata.get("Title", "")))
     draft.language = _language(document)
-    pages: list[list[_Line]] = []
+    pages: list[list[Line]] = []
     characters = 0
+    budget = Budget()
     for number in range(count):
         try:
             with closing(document[number]) as page, closing(page.get_textpage()) as text_page:
-                pages.append(_lines(text_page))
+                text = text_page.get_text_range() if text_page.count_chars() > 0 else ""
+                is_spent = budget.is_spent
+                tables = page_tables(page, text_page, text, number + 1, budget)
+                if budget.is_spent and not is_spent:
+                    draft.warn(
+                        f"Its pages are too full for all of its tables: behind page {number + 1:,} they are text."
+                    )
+                pages.append(lines_of(text_page, text, tables))
                 for url in _links(document, page):
                     draft.link(url)
         except PdfiumError as error:
@@ -122,10 +122,10 @@ def _read_document(document: PdfDocument, draft: Draft, limits: Limits) -> None:
     _warn_of_blank(pages, draft)
     levels = _Levels(pages, _outline(document))
     draft.title = draft.title or levels.largest_of(pages[0])
-    _fill(_without_running_lines(pages), levels, draft)
+    _fill(with_tables_joined(_without_running_lines(pages)), levels, draft)
 
 
-def _warn_of_blank(pages: Sequence[Sequence[_Line]], draft: Draft) -> None:
+def _warn_of_blank(pages: Sequence[Sequence[Line]], draft: Draft) -> None:
     blank = [number for number, lines in enumerate(pages, 1) if not lines]
     count = len(pages)
     if len(blank) == count:
@@ -151,32 +151,6 @@ def _language(document: PdfDocument) -> str:
     buffer = ctypes.create_string_buffer(length)
     pdfium.FPDFCatalog_GetLanguage(document, ctypes.cast(buffer, ctypes.POINTER(ctypes.c_ushort)), length)
     return buffer.raw[:length].decode("utf-16-le", "ignore").rstrip("\0")
-
-
-def _lines(page: PdfTextPage) -> list[_Line]:
-    """Lines with a visible character, in reading order."""
-    lines: list[_Line] = []
-    text = page.get_text_range() if page.count_chars() > 0 else ""
-    position = 0  # PDFium counts the characters of a line break, too
-    for raw in text.split("\n"):
-        *divided, last = _HYPHEN_OF_PDFIUM.split(raw)  # of one line, in which PDFium has joined several
-        for piece in [*(f"{one}-" for one in divided), last]:
-            words = _SPACE.sub(" ", piece).strip()
-            if words:
-                bottom, top = _extent(page, position + len(piece) - len(piece.lstrip()))
-                lines.append(_Line(words, top, bottom, top - bottom))
-            position += len(piece) if piece is not last else len(piece) + 1
-    return lines
-
-
-def _extent(page: PdfTextPage, position: int) -> tuple[float, float]:
-    """Bottom and top of a character, in points; of one that has no place on the page, zeros."""
-    import pypdfium2.raw as pdfium
-
-    box = pdfium.FS_RECTF()
-    if not pdfium.FPDFText_GetLooseCharBox(page, position, box):
-        return 0.0, 0.0
-    return float(box.bottom), float(box.top)
 
 
 def _links(document: PdfDocument, page: PdfPage) -> Iterator[str]:
@@ -220,7 +194,7 @@ def _letters(text: str) -> str:
 class _Levels:
     """Which lines are headings, and of which level."""
 
-    def __init__(self, pages: Sequence[Sequence[_Line]], outline: dict[tuple[int, str], int]) -> None:
+    def __init__(self, pages: Sequence[Sequence[Line]], outline: dict[tuple[int, str], int]) -> None:
         present = {(number, _letters(line.text)) for number, lines in enumerate(pages) for line in lines}
         self._outline = {key: level for key, level in outline.items() if key in present and key[1]}
         weights: Counter[float] = Counter()
@@ -231,17 +205,19 @@ class _Levels:
         larger = sorted((height for height in weights if height > self._usual * _LARGER), reverse=True)
         self._by_height = {height: min(rank, 6) for rank, height in enumerate(larger, 1)}
 
-    def largest_of(self, lines: Sequence[_Line]) -> str:
+    def largest_of(self, lines: Sequence[Line]) -> str:
         """The text in the largest type, which on the first page is the title; "" if all is of one size."""
         height = max((line.height for line in lines), default=0.0)
         if height <= self._usual * _LARGER:
             return ""
-        largest = [line.text for line in lines if line.height > height * _SAME_SIZE]
+        largest = [line.text for line in lines if line.table is None and line.height > height * _SAME_SIZE]
         title = " ".join(largest[:_HEADING_LINES])
         return title if len(title) <= _LONGEST_HEADING and any(map(str.isalpha, title)) else ""
 
-    def of(self, page: int, line: _Line) -> int:
+    def of(self, page: int, line: Line) -> int:
         """0 for text."""
+        if line.table is not None:
+            return 0
         if self._outline:
             return self._outline.get((page, _letters(line.text)), 0)
         level = self._by_height.get(round(line.height, 1), 0)
@@ -249,7 +225,7 @@ class _Levels:
         return level if is_heading and line.text[-1] not in ".,;" else 0
 
 
-def _without_running_lines(pages: Sequence[list[_Line]]) -> list[list[_Line]]:
+def _without_running_lines(pages: Sequence[list[Line]]) -> list[list[Line]]:
     """Pages without what stands at the edge of most of them, or, as the name of a chapter, of several.
 
     If nothing else is left, it is the text.
@@ -260,22 +236,22 @@ def _without_running_lines(pages: Sequence[list[_Line]]) -> list[list[_Line]]:
     running = {key for key, times in seen.items() if times >= (_FEWEST_PAGES if _A_WORD.search(key) else most)}
     kept = []
     for lines in pages:
-        edges = {id(line) for line in _edges(lines)}
+        edges = {id(line) for line in _edges(lines) if line.table is None or len(line.table.rows) <= _RUNNING_ROWS}
         kept.append([line for line in lines if id(line) not in edges or _running(line) not in running])
     return kept if any(kept) else list(pages)
 
 
-def _edges(lines: Sequence[_Line]) -> list[_Line]:
+def _edges(lines: Sequence[Line]) -> list[Line]:
     """The uppermost and lowermost lines; a page's text need not be in that order."""
     by_height = sorted(lines, key=lambda line: -line.top)
     return by_height[:_EDGE_LINES] + by_height[_EDGE_LINES:][-_EDGE_LINES:]
 
 
-def _running(line: _Line) -> str:
+def _running(line: Line) -> str:
     return _NUMBER.sub("#", line.text.casefold())
 
 
-def _fill(pages: Sequence[Sequence[_Line]], levels: _Levels, draft: Draft) -> None:
+def _fill(pages: Sequence[Sequence[Line]], levels: _Levels, draft: Draft) -> None:
     """Paragraphs and headings of all pages. The end of a sentence comes back to the page on which it began."""
     compounds = {match[0].casefold() for lines in pages for line in lines for match in _HYPHENATED.finditer(line.text)}
     ready = [_paragraphs(number, lines, levels, compounds) for number, lines in enumerate(pages)]
@@ -286,12 +262,19 @@ def _fill(pages: Sequence[Sequence[_Line]], levels: _Levels, draft: Draft) -> No
         previous = next((one for one in reversed(paragraphs) if one.text), previous if not paragraphs else None)
     for number, paragraphs in enumerate(ready, 1):
         for paragraph in paragraphs:
-            if paragraph.level:
+            if paragraph.table is not None:
+                _fill_table(paragraph.table, compounds, draft)
+            elif paragraph.level:
                 draft.heading(paragraph.level, paragraph.text)
             elif item := _ITEM.match(paragraph.text):
                 draft.paragraph(sentence(paragraph.text[item.end() :]), number)
             else:
                 draft.paragraph(paragraph.text, number)
+
+
+def _fill_table(table: Table, compounds: set[str], draft: Draft) -> None:
+    rows = [[replace(cell, text=_joined(cell.text.split("\n"), compounds)) for cell in row] for row in table.rows]
+    draft.table(rows, table.pages)
 
 
 def _complete(last: _Paragraph, first: _Paragraph, compounds: set[str]) -> None:
@@ -304,13 +287,13 @@ def _complete(last: _Paragraph, first: _Paragraph, compounds: set[str]) -> None:
     first.text = first.text[len(moved) :].lstrip()
 
 
-def _paragraphs(page: int, lines: Sequence[_Line], levels: _Levels, compounds: set[str]) -> list[_Paragraph]:
+def _paragraphs(page: int, lines: Sequence[Line], levels: _Levels, compounds: set[str]) -> list[_Paragraph]:
     gaps = [above.bottom - below.bottom for above, below in pairwise(lines)]
     usual_gap = median([gap for gap in gaps if gap > 0] or [0.0])
     full = max((len(line.text) for line in lines), default=0) * _SHORT_LINE
     paragraphs: list[_Paragraph] = []
     parts: list[str] = []
-    above: _Line | None = None
+    above: Line | None = None
     for line in lines:
         level = levels.of(page, line)
         gap = 0.0 if above is None else above.bottom - line.bottom
@@ -319,6 +302,9 @@ def _paragraphs(page: int, lines: Sequence[_Line], levels: _Levels, compounds: s
         elif level:
             _close(parts, paragraphs, compounds)
             paragraphs.append(_Paragraph(line.text, level))
+        elif line.table is not None:
+            _close(parts, paragraphs, compounds)
+            paragraphs.append(_Paragraph("", table=line.table))
         else:
             ended = above is not None and _SENTENCE_ENDS.search(above.text) and len(above.text) < full
             begins = _ITEM.match(line.text) or _NUMBERED.match(line.text)

@@ -1,4 +1,4 @@
-"""Small PDF files, written by the tests themselves: lines of Helvetica at given heights, perhaps encrypted."""
+"""Small PDF files, written by the tests themselves: lines of Helvetica at given places, lines drawn, tags."""
 
 from __future__ import annotations
 
@@ -12,11 +12,32 @@ _FILE_ID = b"0123456789abcdef"
 
 @dataclass(frozen=True)
 class Line:
-    """size, y: in points; y from the lower edge of a page 842 points high."""
+    """size, x, y: in points; y from the lower edge of a page 842 points high.
+
+    font:   F for Helvetica, B for bold, C for Courier.
+    marked: number of the marked content that it is, for tags.
+    """
 
     text: str
     y: float
     size: float = 11.0
+    x: float = 72.0
+    font: str = "F"
+    marked: int | None = None
+
+    def drawn(self) -> bytes:
+        text = f"BT /{self.font} {self.size} Tf {self.x} {self.y} Td (".encode() + _escaped(self.text) + b") Tj ET"
+        return text if self.marked is None else b"/P <</MCID %d>> BDC %s EMC" % (self.marked, text)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Operators between the lines of a page."""
+
+    operators: str
+
+    def drawn(self) -> bytes:
+        return self.operators.encode()
 
 
 def column(texts: Sequence[str], *, top: float = 740.0, leading: float = 14.0) -> list[Line]:
@@ -25,15 +46,23 @@ def column(texts: Sequence[str], *, top: float = 740.0, leading: float = 14.0) -
 
 
 def pdf(
-    pages: Sequence[Sequence[Line]],
+    pages: Sequence[Sequence[Line | Drawn]],
     *,
     title: str = "",
     language: str = "",
     link: str = "",
     outline: Sequence[tuple[str, int]] = (),
     password: str = "",
+    page_entries: str = "",
+    structure: Tags | None = None,
 ) -> bytes:
-    """A PDF of these pages. link: an address that the first page links to. outline: titles and pages, from 0."""
+    """A PDF of these pages.
+
+    link:         an address that the first page links to.
+    outline:      titles and pages, from 0.
+    page_entries: of the dictionary of each page.
+    structure:    tags, of which those at the top are the parts of the document.
+    """
     count = len(pages)
     first_page, first_entry = 4, 4 + 2 * count
     objects: dict[int, bytes] = {}
@@ -42,16 +71,19 @@ def pdf(
     catalog = "/Type /Catalog /Pages 2 0 R" + (f" /Lang ({language})" if language else "")
     objects[1] = f"<< {catalog}{f' /Outlines {last_entry} 0 R' if outline else ''} >>".encode()
     objects[2] = f"<< /Type /Pages /Kids [{kids}] /Count {count} >>".encode()
-    objects[3] = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"
+    fonts = " ".join(
+        f"/{name} << /Type /Font /Subtype /Type1 /BaseFont /{base} /Encoding /WinAnsiEncoding >>"
+        for name, base in (("F", "Helvetica"), ("B", "Helvetica-Bold"), ("C", "Courier"))
+    )
+    objects[3] = f"<< {fonts} >>".encode()
     for number, lines in enumerate(pages):
         annotation = f"/Annots [<< /Subtype /Link /Rect [0 0 9 9] /A << /S /URI /URI ({link}) >> >>]"
         objects[first_page + 2 * number] = (
             f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents {first_page + 2 * number + 1} 0 R "
-            f"/Resources << /Font << /F 3 0 R >> >> {annotation if link and not number else ''} >>"
+            f"/Resources << /Font 3 0 R >> /StructParents {number} {page_entries} "
+            f"{annotation if link and not number else ''} >>"
         ).encode()
-        drawn = b"\n".join(
-            f"BT /F {line.size} Tf 72 {line.y} Td (".encode() + _escaped(line.text) + b") Tj ET" for line in lines
-        )
+        drawn = b"\n".join(line.drawn() for line in lines)
         objects[first_page + 2 * number + 1] = b"<< /Length %d >>\nstream\n%s\nendstream" % (len(drawn), drawn)
     for number, (words, page) in enumerate(outline):
         entry = first_entry + number
@@ -62,6 +94,9 @@ def pdf(
         )
     if outline:
         objects[last_entry] = f"<< /First {first_entry} 0 R /Last {last_entry - 1} 0 R >>".encode()
+    if structure is not None:
+        root = _add_structure(objects, structure, [first_page + 2 * number for number in range(count)])
+        objects[1] = objects[1][:-2] + b"/MarkInfo << /Marked true >> /StructTreeRoot %d 0 R >>" % root
     trailer = b""
     if title:
         information = max(objects) + 1
@@ -70,6 +105,47 @@ def pdf(
     if password:
         trailer += _encrypt(objects, password)
     return _file(objects, trailer)
+
+
+@dataclass(frozen=True)
+class Tag:
+    """An element of the structure. content: (page from 0, number of the marked content)."""
+
+    kind: str
+    below: Sequence[Tag] = ()
+    content: Sequence[tuple[int, int]] = ()
+    attributes: str = ""
+
+
+Tags = Sequence[Tag]
+
+
+def _add_structure(objects: dict[int, bytes], tags: Tags, pages: Sequence[int]) -> int:
+    """Returns the number of the root's object."""
+    root = max(objects) + 1
+    objects[root] = b""
+    parents: list[dict[int, int]] = [{} for _ in pages]
+
+    def add(tag: Tag, parent: int) -> int:
+        number = max(objects) + 1
+        objects[number] = b""
+        below = [f"{add(one, number)} 0 R" for one in tag.below]
+        for page, content in tag.content:
+            parents[page][content] = number
+            below.append(f"<< /Type /MCR /Pg {pages[page]} 0 R /MCID {content} >>")
+        attributes = f"/A << /O /Table {tag.attributes} >>" if tag.attributes else ""
+        objects[number] = (
+            f"<< /Type /StructElem /S /{tag.kind} /P {parent} 0 R /K [{' '.join(below)}] {attributes} >>"
+        ).encode()
+        return number
+
+    top = " ".join(f"{add(tag, root)} 0 R" for tag in tags)
+    numbers = ""
+    for page, own in enumerate(parents):
+        elements = (own.get(content) for content in range(max(own, default=-1) + 1))
+        numbers += f"{page} [{' '.join('null' if one is None else f'{one} 0 R' for one in elements)}] "
+    objects[root] = f"<< /Type /StructTreeRoot /K [{top}] /ParentTree << /Nums [{numbers}] >> >>".encode()
+    return root
 
 
 def _escaped(text: str) -> bytes:

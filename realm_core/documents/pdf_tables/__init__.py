@@ -1,0 +1,1 @@
+"""Tables of PDFs: stated by tags, or found by what is drawn."""

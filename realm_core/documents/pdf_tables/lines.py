@@ -1,0 +1,95 @@
+"""Lines of a PDF's page in reading order, with a table in the place of its first one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from realm_core.documents.pdf_tables.tables import PageTables, Table
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfTextPage
+
+_HYPHEN_OF_PDFIUM = re.compile("[\ufffe\x02]")  # stands for a hyphen at the end of a line
+_SPACE = re.compile(r"\s+")
+
+
+@dataclass
+class Line:
+    """A line of a page, or a table.
+
+    top, bottom, height: of its first character, in points from the page's lower edge.
+    inside:              of a table: the lines that it consists of.
+    """
+
+    text: str
+    top: float
+    bottom: float
+    height: float
+    table: Table | None = None
+    inside: list[Line] = field(default_factory=list)
+
+
+def lines_of(page: PdfTextPage, text: str, tables: PageTables | None) -> list[Line]:
+    """Lines of a page with this text that have a visible character."""
+    lines: list[Line] = []
+    seen: dict[int, Line] = {}
+    position = 0  # PDFium counts the characters of a line break, too
+    for raw in text.split("\n"):
+        *divided, last = _HYPHEN_OF_PDFIUM.split(raw)  # of one line, in which PDFium has joined several
+        for piece in [*(f"{one}-" for one in divided), last]:
+            end = position + len(piece)
+            for start, stop, owner in [(position, end, -1)] if tables is None else tables.runs(position, end):
+                part = piece[start - position : stop - position]
+                line = _line(page, part, start)
+                if line is None:
+                    continue
+                if tables is None or owner < 0:
+                    lines.append(line)
+                    continue
+                if owner not in seen:
+                    seen[owner] = Line("", line.top, line.bottom, line.height, tables.tables[owner])
+                    lines.append(seen[owner])
+                seen[owner].inside.append(line)
+            position = end if piece is not last else end + 1
+    for table in seen.values():
+        table.text = " ".join(line.text for line in table.inside)
+    return lines
+
+
+def _line(page: PdfTextPage, part: str, start: int) -> Line | None:
+    words = _SPACE.sub(" ", part).strip()
+    if not words:
+        return None
+    bottom, top = _extent(page, start + len(part) - len(part.lstrip()))
+    return Line(words, top, bottom, top - bottom)
+
+
+def _extent(page: PdfTextPage, position: int) -> tuple[float, float]:
+    """Bottom and top of a character, in points; of one that has no place on the page, zeros."""
+    import pypdfium2.raw as pdfium
+
+    box = pdfium.FS_RECTF()
+    if not pdfium.FPDFText_GetLooseCharBox(page, position, box):
+        return 0.0, 0.0
+    return float(box.bottom), float(box.top)
+
+
+def with_tables_joined(pages: Sequence[list[Line]]) -> list[list[Line]]:
+    """Pages with tables whole on the page on which they begin; what only looked like a part of one is text again."""
+    joined: list[list[Line]] = []
+    before: Table | None = None  # the last of the page before
+    for lines in pages:
+        place = next((number for number, line in enumerate(lines) if line.table is not None), -1)
+        rest = lines[place].table if place >= 0 else None
+        above = " ".join(line.text for line in lines[: max(place, 0)])
+        if before is not None and rest is not None and (not above or before.begins_with(above)) and before.takes(rest):
+            lines = lines[place + 1 :]
+        joined.append(lines)
+        before = lines[-1].table if lines else before
+    return [
+        [one for line in lines for one in ([line] if line.table is None or line.table.is_whole else line.inside)]
+        for lines in joined
+    ]
