@@ -12,7 +12,7 @@ from tests.web.console import ANSWERS, another_model, measured, question_set, wr
 from tests.web.pages import stored
 from webapp.evaluations import service as comparing
 from webapp.evaluations.service import Candidate, Differ
-from webapp.models import Deployment, Evaluation, Job, ModelVersion, Purpose, QuestionSet
+from webapp.models import Collection, Deployment, Evaluation, Job, ModelVersion, Purpose, QuestionSet
 
 pytestmark = pytest.mark.django_db
 
@@ -62,6 +62,17 @@ def test_the_page_shows_both_answers(both: tuple[Evaluation, Evaluation], staff:
     comparing.resolve(second.predictions).unlink()
     gone = staff.client.get(f"/manage/compare/{first.pk}/{second.pk}/")
     assert gone.status_code == 422 and b"does not exist" in gone.content
+
+
+def test_answers_are_kept_from_who_may_not_read_all_collections(
+    both: tuple[Evaluation, Evaluation], staff: Person, curator: Person
+) -> None:
+    address = f"/manage/compare/{both[0].pk}/{both[1].pk}/"
+    assert "1961" in curator.client.get(address).content.decode()
+    Collection.objects.create(name="board", private=True)
+    kept = curator.client.get(address).content.decode()
+    assert "1961" not in kept and "50.0\xa0%" in kept and "private collection" in kept
+    assert "1961" in staff.client.get(address).content.decode()
 
 
 def test_an_edit_between_two_evaluations_is_told_of(both: tuple[Evaluation, Evaluation], staff: Person) -> None:

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET
 
 from realm_core.errors import RealmError
 from realm_core.evaluation.figures import RECALL_AT
+from webapp.access.collections import access_of
 from webapp.access.roles import Action
 from webapp.evaluations import service as comparing
 from webapp.evaluations.service import Candidate, Differ
@@ -145,6 +146,8 @@ def comparison(request: HttpRequest, first_pk: int, second_pk: int) -> HttpRespo
     context |= {
         "compared": compared,
         "edited_between": comparing.edited_between(first, second),
+        # An evaluation asks all documents, and answers may be from a collection that this person does not read.
+        "kept_back": bool(access_of(request.user).hidden),
         "recalls": [row for row in rows if None not in row],
         "one_right": compared.counts[Differ.FIRST] + compared.counts[Differ.SECOND],
         "page": Paginator(compared.shown, _PAGE_SIZE).get_page(request.GET.get("page")),
