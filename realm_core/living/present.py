@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from realm_core.errors import RealmError
@@ -64,7 +64,8 @@ def with_edits(
         view = Store(living / edited.name, corpora=snapshot.parent.parent, indexes=index.parent).view(edited)
         target = Store(copy / "living", corpora=copy / "corpora", indexes=copy / "indexes")
         with publishing(target):
-            made = publish_base(target, new_base(view), activity)
+            # Every vector is scored in a measurement, so lists for approximate search would be built for nothing.
+            made = publish_base(target, replace(new_base(view), search="exact"), activity)
         activity.say(f"{view.documents:,} documents, {view.blocks:,} blocks, with what was edited above the index.")
         yield Searched(made.generation, made.snapshot)
     finally:
