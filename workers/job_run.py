@@ -63,12 +63,14 @@ class Timing:
     beat_s:  between heartbeats; well below the lease.
     look_s:  between looks at the process.
     grace_s: from SIGTERM to SIGKILL; torchrun gives its processes less.
+    stop_s:  the same where a person stops the job: a step of training may take half a minute, and is lost if killed.
     """
 
     lease_s: float
     beat_s: float
     look_s: float = 0.25
     grace_s: float = 8.0
+    stop_s: float = 120.0
 
     @classmethod
     def for_lease(cls, lease_s: float) -> Timing:
@@ -181,7 +183,10 @@ class JobRun:
             if asked is not None and reason is None:
                 log.info("Job %s is made to end: %s.", self._job.pk, asked.value)
                 ask_to_end(process)
-                reason, kill_at = asked, now + self._timing.grace_s
+                reason = asked
+            if asked is not None:
+                patient = asked is Reason.REQUESTED and not shutting_down.is_set()
+                kill_at = min(kill_at, now + (self._timing.stop_s if patient else self._timing.grace_s))
             time.sleep(self._timing.look_s)
         return reason
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -67,7 +68,12 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     monkeypatch.setattr(job_run, "shutting_down", threading.Event())
 
     def run(
-        happens: Callable[[Job], object], *, answer: int | None = 3, lease_s: float = 60, **values: Any
+        happens: Callable[[Job], object],
+        *,
+        answer: int | None = 3,
+        lease_s: float = 60,
+        stop_s: float = 0.05,
+        **values: Any,
     ) -> tuple[Job, list[str]]:
         job = Job.objects.create(**{"kind": "export", **values})
         process = Running(lambda: happens(Job.objects.get(pk=job.pk)), answer)
@@ -77,7 +83,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
         )
         claimed = Job.claim(job.pk, "me", 60)
         assert claimed is not None
-        JobRun(claimed, "me", Timing(lease_s, beat_s=0.01, look_s=0.01, grace_s=0.05)).run()
+        JobRun(claimed, "me", Timing(lease_s, beat_s=0.01, look_s=0.01, grace_s=0.05, stop_s=stop_s)).run()
         claimed.refresh_from_db()
         return claimed, process.signals
 
@@ -91,6 +97,21 @@ def test_a_process_is_asked_to_stop_and_killed_if_it_does_not(
 ) -> None:
     job, told = runs(Job.request_stop, answer=answer)
     assert (job.state, told) == (JobState.STOPPED, signals)
+
+
+@pytest.mark.timeout(30)
+def test_a_step_that_takes_long_is_waited_for_unless_the_worker_ends(runs: Runs) -> None:
+    looks = []
+
+    def happens(job: Job) -> None:
+        job.request_stop()
+        looks.append(time.monotonic())
+        if looks[-1] - looks[0] > 0.5:  # ten times the grace of a worker that ends
+            job_run.shutting_down.set()
+
+    job, told = runs(happens, answer=None, stop_s=60)
+    assert (job.state, told) == (JobState.STOPPED, ["asked", "killed"])
+    assert looks[-1] - looks[0] > 0.5
 
 
 @pytest.mark.timeout(30)
