@@ -4,7 +4,7 @@ python -m tests.run [arguments for pytest]
 
 Tests marked `nightly`, which take minutes, are among them with NIGHTLY=1 in the environment. Whatever is marked
 `both_databases` or `postgresql_only` runs in the one stream that has a PostgreSQL server. The other files are divided
-over four streams by the seconds that each took when `MEASURE=1 make test` last ran (tests/seconds.json), the longest
+over three streams by the seconds that each took when `MEASURE=1 make test` last ran (tests/seconds.json), the longest
 first, so that all streams end at about the same time; files that share a server or a browser stay together. The first
 stream writes to the terminal as it goes, the output of the others follows when they are done. Each computes with one
 thread, because the streams share the processors. They also share a migrated database, which each copies, and the
@@ -33,7 +33,7 @@ from tests.postgres import postgres
 
 _NO_TESTS = 5  # pytest's exit status
 _SLOWEST = 15  # tests of each stream whose seconds are told
-_STREAMS = 4  # beside PostgreSQL's; more than two processors, since most tests of processes wait now and then
+_STREAMS = 3  # beside PostgreSQL's, which ends first; each further one makes the others' computing dearer
 _SECONDS = Path(__file__).with_name("seconds.json")
 _NEW_FILE_S = 2.0  # of a file that has not been measured yet
 _TOGETHER = ("tests/browser/", "tests/clients/", "tests/attacks/")  # one browser or one server for each
