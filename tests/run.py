@@ -33,7 +33,7 @@ from tests.postgres import postgres
 
 _NO_TESTS = 5  # pytest's exit status
 _SLOWEST = 15  # tests of each stream whose seconds are told
-_STREAMS = 3  # beside PostgreSQL's, which ends first; each further one makes the others' computing dearer
+_STREAMS = 3  # beside PostgreSQL's; with four all of them took about a fifth more processor time
 _SECONDS = Path(__file__).with_name("seconds.json")
 _NEW_FILE_S = 2.0  # of a file that has not been measured yet
 _TOGETHER = ("tests/browser/", "tests/clients/", "tests/attacks/")  # one browser or one server for each

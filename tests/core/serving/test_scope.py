@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,16 +61,22 @@ def test_only_what_is_in_the_scope_is_read(living: Engine) -> None:
     assert living.rank_holding(QUESTION, ["1877"], among=20, scope=OTHERS) is None
 
 
-def test_questions_of_one_batch_keep_to_their_scopes(living: Engine) -> None:
-    scopes = [OWN, None, OTHERS, OWN]
+@pytest.mark.parametrize("lexical_weight", [0.0, 3.0])
+def test_questions_of_one_batch_keep_to_their_scopes_and_words(
+    living: Engine, monkeypatch: pytest.MonkeyPatch, lexical_weight: float
+) -> None:
+    monkeypatch.setattr(living, "config", replace(living.config, lexical_weight=lexical_weight))
+    asked = [(QUESTION, OWN), ("Who opened the Suez Canal?", None), ("What is tungsten?", OTHERS), ("1877?", OWN)]
     requests = [
-        QueuedRequest(living._ask_request(QUESTION, Wanted(3, (), scope), None, read=True))  # type: ignore[var-annotated]
-        for scope in scopes
+        QueuedRequest(living._ask_request(question, Wanted(3, (), scope), None, read=True))  # type: ignore[var-annotated]
+        for question, scope in asked
     ]
     living._serve_batch(requests)
-    for scope, request in zip(scopes, requests, strict=True):
-        answer, alone = request.future.result(), living.ask(QUESTION, k=3, scope=scope)
+    for (question, scope), request in zip(asked, requests, strict=True):
+        answer, alone = request.future.result(), living.ask(question, k=3, scope=scope)
         assert [block.block_id for block in answer.evidence] == [block.block_id for block in alone.evidence]
+        for together, by_itself in zip(answer.evidence, alone.evidence, strict=True):
+            assert together.retriever_score == pytest.approx(by_itself.retriever_score, abs=0.05)
 
 
 def test_a_weight_multiplies_the_prior(living: Engine) -> None:
