@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from realm_core.evaluation.config import EvaluateConfig
-from realm_core.settings import SettingError, Settings, setting
+from realm_core.settings import NotNegative, Positive, SettingError, Settings, setting
 from realm_core.training.config import FinetuneConfig, IctConfig, MlmConfig, PretrainConfig
 
 BASELINE, BM25 = "baseline", "bm25"
@@ -62,13 +62,22 @@ class AblationPretrainConfig(PretrainConfig):
             )
 
 
+class AblationFinetuneConfig(FinetuneConfig):
+    """Every row starts with an untrained reader, which learns faster than one that is trained further."""
+
+    epochs: int = setting(2, "passes over the questions", ge=1)
+    pairs: NotNegative = setting(0.5, "weight of the “not here” loss; 0: as released")
+    reader_lr: Positive = setting(1e-4, "peak learning rate of the reader's BERT")
+    head_lr: Positive = setting(5e-4, "peak learning rate of the span scores")
+
+
 class AblationConfig(Settings):
     """The settings of all stages; on disk, one section each."""
 
     ict: IctConfig = IctConfig()
     mlm: MlmConfig = MlmConfig()
     pretrain: AblationPretrainConfig = AblationPretrainConfig()
-    finetune: FinetuneConfig = FinetuneConfig()
+    finetune: AblationFinetuneConfig = AblationFinetuneConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
 
     def pretraining(self, variant: str) -> PretrainConfig:

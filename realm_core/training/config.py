@@ -229,7 +229,7 @@ class FinetuneConfig(Settings):
     """Fine-tuning on questions with answers."""
 
     seed: Seed = setting(1, _SEED)
-    epochs: int = setting(2, "passes over the questions", ge=1)
+    epochs: int = setting(3, "passes over the questions", ge=1)
     batch: int = setting(16, "questions per step, over all processes", ge=1)
     at_once: int = setting(8, "questions whose graph is in memory together", ge=1)
     k: int = setting(5, "blocks read for a question (release: 5)", ge=1, le=MAX_K)
@@ -244,17 +244,17 @@ class FinetuneConfig(Settings):
         "block+null",
         "how span scores become probabilities, in the reader's loss and in the trained model (release: joint)",
     )
-    pairs: NotNegative = setting(0.5, "weight of the “not here” loss; 0: as released; for some dozens of questions: 1")
+    pairs: NotNegative = setting(1.0, "weight of the “not here” loss; 0: as released")
     supply: bool = setting(
         True, "if none of the best k blocks holds an answer, replace the last by the best block that does"
     )
     query_lr: NotNegative = setting(2e-5, "peak learning rate of the query embedder; 0: not trained")
     reader_lr: Positive = setting(
-        1e-4, "peak learning rate of the reader's BERT; of a trained reader, for some dozens of questions: 1e-5"
+        1e-5,
+        "peak learning rate of the reader's BERT (an untrained reader: 1e-4; trained further so fast, it unlearns "
+        "when to be silent)",
     )
-    head_lr: Positive = setting(
-        5e-4, "peak learning rate of the span scores, which start untrained; for some dozens of questions: as reader_lr"
-    )
+    head_lr: Positive = setting(1e-5, "peak learning rate of the span scores (of an untrained reader: 5e-4)")
     repeat: Counts = setting({}, _REPEAT)
     holdout: Share = setting(0.03, "share of the questions held out, chosen by a hash of the question")
     checkpoint_every: int = setting(250, _CHECKPOINT, ge=1)

@@ -14,8 +14,8 @@ import pytest
 from realm_core.files import read_json
 from realm_core.model.checkpoint import load_model
 from realm_core.model.identity import read_hashes
-from realm_core.training.ablation import AblationConfig
-from realm_core.training.config import FinetuneConfig, IctConfig
+from realm_core.training.ablation import AblationConfig, AblationFinetuneConfig
+from realm_core.training.config import IctConfig
 from realm_core.training.tasks import Ablate
 from tests.core.running import activity_of
 from tests.core.running import told as task_told
@@ -203,7 +203,7 @@ def test_the_same_job_is_told_the_same_at_every_attempt(work: Work) -> None:
     told = EXECUTIONS[JobKind.ABLATE].command(job)
     task = task_told(told[1], told[2:])
     assert isinstance(task, Ablate) and task.rows == ["realm", "bm25"]
-    assert task.settings == AblationConfig(ict=IctConfig(steps=3), finetune=FinetuneConfig(repeat={"some": 2}))
+    assert task.settings == AblationConfig(ict=IctConfig(steps=3), finetune=AblationFinetuneConfig(repeat={"some": 2}))
     (job.run_dir / "excluded-titles.json").write_text('["As it was at the first attempt"]')
     assert EXECUTIONS[JobKind.ABLATE].command(job) == told
     assert "first attempt" in (job.run_dir / "excluded-titles.json").read_text()

@@ -13,6 +13,7 @@ import pytest
 from django.utils import timezone
 
 from realm_core.errors import RealmError
+from tests.waiting import wait_until
 from tests.web.conftest import Person
 from tests.web.documents import folds
 from tests.web.documents.conftest import deploy_confirmed
@@ -215,11 +216,12 @@ def test_questions_are_answered_meanwhile(edited: Deployment) -> None:
             documents.change("turku", replace(TURKU, source=Text(f"Turku has {number + 2} bridges.")), by=None)
             sweeping.sweep(by="retention")
             load_engine(deployment).close()
+            wait_until(lambda so_far=asked: asked > so_far)
     finally:
         done.set()
         asker.join()
         engine.close()
-    assert failures == [] and asked > 0 and segments().isdisjoint(before)
+    assert failures == [] and segments().isdisjoint(before)
 
 
 def test_a_backup_is_waited_for(edited: Deployment) -> None:
