@@ -13,6 +13,7 @@ from realm_core.corpus.records import ArticleRights, RawArticle
 from realm_core.corpus.rows import JsonLinesSource, ParquetSource
 from realm_core.corpus.tasks import DEFAULT_LANGUAGE, Ingest
 from realm_core.corpus.vital import VitalSource
+from realm_core.corpus.wordnet import WordnetSource
 
 
 class ArticleSource(Protocol):
@@ -44,6 +45,8 @@ def source_from(task: Ingest) -> ArticleSource:
         return DefaultSource()
     if task.source == "factbook":
         return FactbookSource()
+    if task.source == "wordnet":
+        return WordnetSource()
     if task.source == "vital":
         return VitalSource(task.language)
     path = Path(task.file)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from realm_core.arrays import open_array
+from realm_core.arrays import Mask, open_array
 from realm_core.corpus import tables
 from realm_core.corpus.records import BLOCK_ID, Article, Block, Section, Span
 from realm_core.corpus.tasks import PACKAGES
@@ -178,6 +178,14 @@ class Snapshot:
             matches = pc.match_substring_regex(batch.column(3), expression, ignore_case=True)
             for row in pc.indices_nonzero(matches).to_pylist():
                 yield first + row
+
+    def rows_from(self, address: str) -> Mask:
+        """bool [N]: the blocks of the articles whose addresses begin with `address`."""
+        found_A = np.zeros(self.articles, np.bool_)
+        for batch, first in self._articles.all():
+            found_A[first : first + batch.num_rows] = pc.starts_with(batch.column(2), address).to_numpy(False)
+        owners = [batch.column(1).to_numpy() for batch, _ in self._blocks.all()]
+        return found_A[np.concatenate(owners)] if owners else np.zeros(0, np.bool_)
 
     def titles(self, most: int) -> Iterator[str]:
         """Titles of the articles in order; where there are more than `most`, about so many, evenly spaced."""

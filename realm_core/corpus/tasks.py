@@ -9,7 +9,12 @@ from realm_core.settings import Name, SettingError, ShortText, SourceFile, setti
 from realm_core.task import Task, runtime
 
 DEFAULT_LANGUAGE = "en"
-PACKAGES = ("default", "vital", "factbook")  # sources that are installed with the project; the others are files
+PACKAGES = (
+    "default",
+    "vital",
+    "factbook",
+    "wordnet",
+)  # installed with the project; other sources are files
 
 
 class Ingest(Task):
@@ -24,10 +29,10 @@ class Ingest(Task):
     queue = "default"
     makes = "corpus"
 
-    source: Literal["default", "vital", "factbook", "jsonl", "parquet", "mediawiki"] = setting(
+    source: Literal["default", "vital", "factbook", "wordnet", "jsonl", "parquet", "mediawiki"] = setting(
         "default",
-        "vital: the leads of 10,033 vital Wikipedia articles; factbook: facts about countries; default: both, from "
-        "packages; jsonl, parquet, mediawiki: a file",
+        "vital: the leads of 10,033 vital Wikipedia articles; factbook: facts about countries; wordnet: 7,730 people, "
+        "places and events, a line each; default: all three, from packages; jsonl, parquet, mediawiki: a file",
     )
     file: SourceFile = setting(
         "", "the file, sent or put into the data folder's sources/ beforehand; empty for a package", flag="--path"
@@ -46,5 +51,5 @@ class Ingest(Task):
             raise SettingError("file", f"must be empty: the source {self.source} is a package.")
         if self.source not in PACKAGES and not self.file:
             raise SettingError("file", f"is needed: the source {self.source} is a file.")
-        if self.source in ("default", "factbook") and self.language != DEFAULT_LANGUAGE:
+        if self.source in PACKAGES and self.source != "vital" and self.language != DEFAULT_LANGUAGE:
             raise SettingError("language", f"must be en: the source {self.source} is in English; vital has others.")

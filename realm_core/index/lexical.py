@@ -1,12 +1,12 @@
 """The lexical part of the prior: how many rare words of a question a block has, added to f(x, z).
 
-    s(x, z) = f(x, z) + λ · b(x, z)
+    s(x, z) = f(x, z) + λ · b(x, z) + o(z)
     b(x, z) = Σ over the question's wordpieces w of  idf(w) · tf(w) · (k₁ + 1) / (tf(w) + k₁ · (1 − β + β · |z| / L))
 
 b is BM25 (Robertson and Zaragoza, 2009) with k₁ = 1.5 and β = 0.75 over the wordpieces of title and body. The sum is
 the prior's logit, so p(z|x) stays one softmax. How rare a wordpiece is was counted once, in the default corpus, and L
 is a constant: b depends on the question and the block alone, so a document that comes or goes changes no other
-block's.
+block's. o depends on the source of the block's article, and is 0 but for a dictionary's entries.
 
 The best blocks by s are found exactly where all blocks are scored (`postings.py`). In a larger corpus, and in
 approximate search, b is added for the 20 nearest blocks, which are ranked again.
@@ -26,6 +26,7 @@ import torch
 
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
+from realm_core.corpus.wordnet import ADDRESS, SCORE_OFFSET
 from realm_core.errors import RealmError
 from realm_core.index.tasks import CountWordpieces
 from realm_core.runs.activity import Activity
@@ -52,6 +53,16 @@ def lexical_scores(question: str, blocks: Sequence[Block]) -> list[float]:
     return scores
 
 
+def offset(block: Block) -> float:
+    """o(z)."""
+    return SCORE_OFFSET if block.url.startswith(ADDRESS) else 0.0
+
+
+def offsets(snapshot: Snapshot) -> Numbers:
+    """o(z) of all blocks, float32 [V]."""
+    return np.where(snapshot.rows_from(ADDRESS), np.float32(SCORE_OFFSET), np.float32(0))
+
+
 def wanted_wordpieces(question: str) -> Numbers:
     """The different wordpieces [W] of a question, ascending."""
     return np.unique(np.array(Wordpieces.default().ids([question])[0], dtype=np.uint16))
@@ -76,11 +87,10 @@ def ranked_again(
 ) -> tuple[list[int], list[float]]:
     """The places of the blocks, which are given in the order of f, by their new scores, and these, best first.
 
-    s for the first `RANKED_AGAIN` blocks, and f for all after them. As b is not negative, they stay behind.
+    s for the first `RANKED_AGAIN` blocks, and s without b for all after them.
     """
-    first = min(len(blocks), RANKED_AGAIN) if weight else 0
-    own = lexical_scores(question, blocks[:first]) if first else []
-    sums = [score + weight * b for score, b in zip(scores, own, strict=False)] + list(scores[first:])
+    own = lexical_scores(question, blocks[:RANKED_AGAIN]) + [0.0] * len(blocks[RANKED_AGAIN:])
+    sums = [score + weight * b + offset(block) for score, b, block in zip(scores, own, blocks, strict=True)]
     order = sorted(range(len(sums)), key=lambda place: -sums[place])  # stable
     return order, [sums[place] for place in order]
 

@@ -1,4 +1,4 @@
-"""The lexical part b(x, z) of every block of a corpus at once: `lexical.py` has the formula.
+"""The lexical part b(x, z) and the offset o(z) of every block of a corpus at once: `lexical.py` has the formula.
 
 For each wordpiece its postings are kept: the blocks that have it, and what it adds to b of each. They take about 600
 bytes a block.
@@ -19,7 +19,7 @@ from torch import Tensor
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, open_tokens, tokenised
 from realm_core.errors import CannotStore, RealmError
-from realm_core.index.lexical import Numbers, addends, wanted_wordpieces
+from realm_core.index.lexical import Numbers, addends, offsets, wanted_wordpieces
 from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 
@@ -27,10 +27,10 @@ MOST_ROWS = 100_000  # of a corpus whose blocks are all scored: 60 MB, and some 
 
 
 class Postings:
-    """Immutable and thread-safe."""
+    """Immutable and thread-safe. offsets_V: what is added to the score of each block for its source: o(z)."""
 
-    def __init__(self, tokens: BlockTokens) -> None:
-        self._blocks = len(tokens)
+    def __init__(self, tokens: BlockTokens, offsets_V: Numbers) -> None:
+        self._blocks, self.offsets_V = len(tokens), offsets_V
         lengths = [np.diff(part.starts_N1) for part in (tokens.titles, tokens.bodies)]
         rows_T = np.concatenate([np.repeat(np.arange(self._blocks), own_V) for own_V in lengths])
         ids_T = np.concatenate([tokens.titles.values_T, tokens.bodies.values_T]).astype(np.int64)
@@ -50,14 +50,14 @@ class Postings:
         """Those of a snapshot, whose wordpieces are cached beside it, if the disk takes them."""
         quiet = Activity(quiet=True)
         try:
-            return cls(open_tokens(snapshot, quiet))
+            return cls(open_tokens(snapshot, quiet), offsets(snapshot))
         except CannotStore:
-            return cls(tokenised(snapshot, quiet))
+            return cls(tokenised(snapshot, quiet), offsets(snapshot))
 
     @classmethod
     def in_memory(cls, snapshot: Snapshot) -> Postings:
         """Those of a small snapshot, which comes and goes."""
-        return cls(tokenised(snapshot, Activity(quiet=True)))
+        return cls(tokenised(snapshot, Activity(quiet=True)), offsets(snapshot))
 
     def scores(self, wanted_W: Numbers) -> Numbers:
         """b of every block, float32 [V]."""
@@ -71,7 +71,7 @@ class Postings:
 
 @dataclass(frozen=True)
 class LexicalPart:
-    """λ · b(x, z) of some questions, which a search adds to the scores of all blocks. weight: λ."""
+    """λ · b(x, z) + o(z) of some questions, which a search adds to the scores of all blocks. weight: λ."""
 
     wanted: tuple[Numbers, ...]
     weight: float
@@ -87,8 +87,8 @@ class LexicalPart:
         return LexicalPart(tuple(self.wanted[place] for place in places), self.weight)
 
     def scores(self, postings: Postings) -> Tensor:
-        """λ · b of each question and block, float32 [B, V]; computed once, also where several searches need it."""
+        """λ · b + o of each question and block, float32 [B, V]; computed once, also where several searches need it."""
         if postings not in self._known:
             scores_BV = np.stack([postings.scores(wanted_W) for wanted_W in self.wanted])
-            self._known[postings] = torch.from_numpy(scores_BV) * self.weight
+            self._known[postings] = torch.from_numpy(scores_BV) * self.weight + torch.from_numpy(postings.offsets_V)
         return self._known[postings]

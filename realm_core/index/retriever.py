@@ -14,7 +14,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.index.embedding import embed
 from realm_core.index.generation import Generation
-from realm_core.index.lexical import RANKED_AGAIN, candidates, ranked_again
+from realm_core.index.lexical import candidates, ranked_again
 from realm_core.index.postings import MOST_ROWS, LexicalPart, Postings
 from realm_core.index.search import ExactSearch
 from realm_core.model.checkpoint import Model, load_model
@@ -102,10 +102,9 @@ class DenseRetriever:
             return rows, scores
         found = []
         for question, own_rows, own_scores in zip(questions, rows, scores, strict=True):
-            blocks = [self._snapshot.block(row) for row in own_rows[:RANKED_AGAIN]]
-            order, sums = ranked_again(question, blocks, own_scores[:RANKED_AGAIN], weight)
-            again = [own_rows[place] for place in order] + own_rows[RANKED_AGAIN:]
-            found.append((again[:k], (sums + own_scores[RANKED_AGAIN:])[:k]))
+            blocks = [self._snapshot.block(row) for row in own_rows]
+            order, sums = ranked_again(question, blocks, own_scores, weight)
+            found.append(([own_rows[place] for place in order[:k]], sums[:k]))
         return [own for own, _ in found], [own for _, own in found]
 
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:

@@ -66,7 +66,7 @@ def currency(country: Country) -> Iterator[str]:
 def _singular(word: str) -> str:
     if word in _ONE:
         return _ONE[word]
-    kept = {"Honduras", "Caicos", "Islands", "Netherlands", "Seychelles"}
+    kept = {"Swiss", "Honduras", "Caicos", "Islands", "Netherlands", "Seychelles"}
     return "/".join(one.removesuffix("s") for one in word.split("/")) if word not in kept else word
 
 

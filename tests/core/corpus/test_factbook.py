@@ -31,6 +31,7 @@ def countries() -> dict[str, Article]:
         ("South Africa", "The capitals of South Africa are Pretoria (administrative capital), Cape Town (legislative"),
         ("Brazil", "Brazil became independent on 7 September 1822, from Portugal."),
         ("Japan", "The currency of Japan is the yen (JPY)."),
+        ("Switzerland", "The currency of Switzerland is the Swiss franc (CHF)."),
         ("Benin", "The currency of Benin is the West African CFA franc (XOF)."),
         ("Netherlands", "The official name of the Netherlands is the Kingdom of the Netherlands."),
         ("The Bahamas", "The capital of the Bahamas is Nassau."),
@@ -87,8 +88,8 @@ def test_fields() -> None:
     )
 
 
-def test_the_default_source_joins_both() -> None:
+def test_the_default_source_has_them_after_the_articles() -> None:
     source = DefaultSource()
     joined = [article.title for article in source.articles(10_030)]
-    assert joined[3:5] == ["Afghanistan", "Akrotiri"] and len(joined) == 254 and source.share_read() == 1.0
-    assert [part.address for part in source.rights] == [ADDRESS]
+    assert joined[3:5] == ["Afghanistan", "Akrotiri"] and source.share_read() == 1.0
+    assert source.rights[0].address == ADDRESS

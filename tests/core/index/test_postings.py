@@ -12,20 +12,24 @@ import numpy as np
 import pytest
 
 from realm_core.corpus import tokens as tokens_module
+from realm_core.corpus.ingest import ingest
+from realm_core.corpus.records import RawArticle
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tables import tokens_folder
 from realm_core.corpus.tokens import BlockTokens, Ragged
+from realm_core.corpus.wordnet import ADDRESS, SCORE_OFFSET
 from realm_core.errors import RealmError
 from realm_core.index import retriever
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
-from realm_core.index.lexical import RANKED_AGAIN, lexical_scores
+from realm_core.index.lexical import RANKED_AGAIN, lexical_scores, ranked_again
 from realm_core.index.postings import LexicalPart, Postings
 from realm_core.index.retriever import DenseRetriever
 from realm_core.living import search
 from realm_core.model.checkpoint import load_model, save_model
 from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
+from tests.in_memory_source import InMemorySource
 from tests.tiny import tiny_model, tiny_snapshot
 
 ARTICLES = {
@@ -56,6 +60,21 @@ def test_every_block_has_the_score_that_it_has_by_itself(snapshot: Snapshot) -> 
     assert some == [scores_BV[2], scores_BV[0]]
 
 
+def test_an_entry_of_the_dictionary_is_scored_lower_in_both_ways(tmp_path: Path) -> None:
+    text = "Quaffelhuber was a harbour master."
+    entry = RawArticle("1", "Quaffelhuber", f"{ADDRESS}Quaffelhuber", text)
+    article = RawArticle("2", "The harbour master", "https://example.org/2", text)
+    source = InMemorySource([entry, article], name="two")
+    folder = ingest(source, name="two", output=tmp_path, activity=Activity(quiet=True), processes=1)
+    snapshot = Snapshot.open(folder)
+    blocks = [snapshot.block(0), snapshot.block(1)]
+    [scores] = LexicalPart.of(["who was quaffelhuber"], 0.5).scores(Postings.of(snapshot)).tolist()
+    lexical = lexical_scores("who was quaffelhuber", blocks)
+    assert scores == pytest.approx([0.5 * lexical[0] + SCORE_OFFSET, 0.5 * lexical[1]], rel=1e-5)
+    order, sums = ranked_again("who was quaffelhuber", blocks, [3.0, 2.0], 0.5)
+    assert [sums[order.index(place)] for place in (0, 1)] == pytest.approx([3.0 + scores[0], 2.0 + scores[1]])
+
+
 def test_a_disk_that_takes_no_cache_is_no_hindrance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = Snapshot.open(tiny_snapshot(tmp_path, ARTICLES))
 
@@ -69,14 +88,17 @@ def test_a_disk_that_takes_no_cache_is_no_hindrance(tmp_path: Path, monkeypatch:
 
 def test_no_blocks_have_no_scores() -> None:
     nothing = Ragged(np.empty(0, np.uint16), np.zeros(1, np.int64))
-    postings = Postings(BlockTokens(nothing, nothing, np.empty(0, np.uint64)))
+    postings = Postings(BlockTokens(nothing, nothing, np.empty(0, np.uint64)), np.empty(0))
     assert LexicalPart.of(["Mars"], 1.0).scores(postings).shape == (1, 0)
 
 
 def test_a_damaged_cache_is_refused() -> None:
     beyond = Ragged(np.array([5, 40_000], np.uint16), np.array([0, 2]))
     with pytest.raises(RealmError, match="no wordpiece 40000"):
-        Postings(BlockTokens(beyond, Ragged(np.empty(0, np.uint16), np.zeros(2, np.int64)), np.empty(1, np.uint64)))
+        Postings(
+            BlockTokens(beyond, Ragged(np.empty(0, np.uint16), np.zeros(2, np.int64)), np.empty(1, np.uint64)),
+            np.zeros(1),
+        )
 
 
 @pytest.fixture(scope="module")
