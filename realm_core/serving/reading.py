@@ -24,6 +24,7 @@ from realm_core.model.reader import Reader, by_block
 from realm_core.questions.answers import normalise_answer
 from realm_core.serving.follow_ups import is_follow_up
 from realm_core.serving.future_years import PENALTY, future_years, names_all
+from realm_core.serving.no_numbers import asks_no_number, numbers_alone
 from realm_core.serving.provenance import Answer, AnswerCandidate, Evidence, conclude
 from realm_core.serving.whole_answers import WholeAnswer
 from realm_core.serving.wording import displayed
@@ -60,6 +61,27 @@ class ReadBlock:
     body: Encoded
     score: float  # the prior's logit
     logits_LM: Tensor
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """What a question says of the blocks and spans that cannot answer it."""
+
+    years: frozenset[str]
+    is_follow_up: bool
+    asks_no_number: bool
+
+    @classmethod
+    def of(cls, question: str) -> _Rules:
+        return cls(future_years(question), is_follow_up(question), asks_no_number(question))
+
+    def applied(self, logits_LM: Tensor, block: Block, body: Encoded) -> Tensor:
+        """The logits of a block's spans, those that cannot be the answer lowered."""
+        if self.is_follow_up or not names_all(self.years, block):
+            return logits_LM - PENALTY
+        if self.asks_no_number:
+            return logits_LM - PENALTY * numbers_alone(body, block.text, logits_LM.shape[1])
+        return logits_LM
 
 
 class BlockReading:
@@ -106,14 +128,13 @@ class BlockReading:
                 while any(place not in logits for place in places):
                     logits.update(zip(*next(finished), strict=True))
                 widest = max((logits[place].shape[1] for place in places), default=0)
-                years, follow_up = future_years(result.question), is_follow_up(result.question)
+                rules = _Rules.of(result.question)
                 yield [
                     ReadBlock(
                         block,
                         bodies[place],
                         score / self._config.prior_temperature,
-                        _widened(logits.pop(place), widest)
-                        - (0.0 if names_all(years, block) and not follow_up else PENALTY),
+                        _widened(rules.applied(logits.pop(place), block, bodies[place]), widest),
                     )
                     for block, score, place in zip(result.blocks, result.scores, places, strict=True)
                 ]
