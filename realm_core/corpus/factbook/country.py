@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
-from realm_core.corpus.factbook.fields import bare, fact
+from realm_core.corpus.factbook.fields import bare, dated, fact
 from realm_core.corpus.factbook.names import NAMES, slug_of, with_article
 
 
@@ -33,6 +34,16 @@ class Country:
     def fact(self, *path: str) -> str:
         """A field's value, cleaned; empty where there is none."""
         return fact(self.raw(*path))
+
+    def area(self) -> str:
+        """Square kilometres, as written; empty where it is unknown. The Vatican's is 0."""
+        area = re.match(r"[\d,.]+(?= sq km)", self.fact("Geography", "Area", "total ").split(":")[-1].strip())
+        return area.group() if area else ""
+
+    def population(self) -> tuple[str, str]:
+        """(how many people, in which year), as written; empty where it is unknown."""
+        total = self.fact("People and Society", "Population", "total")
+        return dated(total or self.fact("People and Society", "Population"))
 
     def __str__(self) -> str:
         return self.name

@@ -26,9 +26,8 @@ def location(country: Country) -> Iterator[str]:
         place = re.sub(r"^(Middle East|Caribbean)\b", r"the \1", _NOUN.sub(", a ", place, count=1))
         place = re.sub(r", a (island|archipelago|atoll)\b", r", an \1", place)
         yield f"{first_upper(country.name)} lies in {place}."
-    area = re.match(r"[\d,.]+(?= sq km)", country.fact("Geography", "Area", "total ").split(":")[-1].strip())
-    if area and area.group() != "0":
-        yield f"The area of {country} is {area.group()} square kilometres."
+    if country.area() not in ("", "0"):
+        yield f"The area of {country} is {country.area()} square kilometres."
         comparison = country.fact("Geography", "Area - comparative").partition(";")[0]
         if _COMPARED.match(comparison):
             yield f"In area, {country} is {comparison}."

@@ -48,9 +48,7 @@ def languages(country: Country) -> Iterator[str]:
 
 def population(country: Country) -> Iterator[str]:
     """How many people, and in which cities."""
-    text, year = dated(
-        country.fact("People and Society", "Population", "total") or country.fact("People and Society", "Population")
-    )
+    text, year = country.population()
     if found := re.match(r"[\d,]+|[\d.]+ million|uninhabited|no indigenous inhabitants", text):
         if not found.group()[0].isdigit():
             yield f"{first_upper(country.name)} has no permanent population."

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from realm_core.corpus.factbook.country import Country
+from realm_core.corpus.factbook.ranks import superlatives
 from realm_core.corpus.factbook.writing import wikitext_of
 from realm_core.corpus.packages import package_path
 from realm_core.corpus.records import ArticleRights, RawArticle
@@ -49,14 +50,14 @@ class FactbookSource:
         return f"factbook {_RULES} {digest.hexdigest()}"
 
     def articles(self, start: int) -> Iterator[RawArticle]:
-        countries = [Country.of(code, _entry(path)) for code, path in self._entries]
-        countries.sort(key=lambda country: country.title)
+        folders = [(path.parent.name, Country.of(code, _entry(path))) for code, path in self._entries]
+        said = superlatives(folders)
+        countries = sorted((country for _, country in folders), key=lambda country: country.title)
         for position, country in enumerate(countries[start:], start):
             self._read = position + 1
             url = f"{ADDRESS}{country.slug}/"
-            yield RawArticle(
-                f"World Factbook: {country.title}", country.title, url, wikitext_of(country), "wikitext", self.language
-            )
+            text = wikitext_of(country, said.get(country.title, ()))
+            yield RawArticle(f"World Factbook: {country.title}", country.title, url, text, "wikitext", self.language)
 
     def share_read(self) -> float | None:
         return self._read / len(self._entries) if self._entries else None

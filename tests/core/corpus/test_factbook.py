@@ -47,12 +47,26 @@ def countries() -> dict[str, Article]:
             "United States",
             "The capital of the United States is Washington, D.C. Washington, D.C. was named after George",
         ),
+        ("Russia", "Russia is the largest country in the world by area."),
+        ("Canada", "Canada is the second largest country in the world by area."),
+        ("India", "India is the most populous country in the world."),
+        ("Vatican City", "Vatican City is the smallest country in the world by area."),
+        ("Algeria", "Algeria is the largest country in Africa by area."),
+        ("Suriname", "Suriname is the smallest country in South America by area."),
         ("Greenland", "Greenland is part of the Kingdom of Denmark."),
         ("Iceland", "The internet country code of Iceland is .is, as in web addresses."),
     ],
 )
 def test_facts_become_sentences(countries: dict[str, Article], title: str, sentence: str) -> None:
     assert sentence in countries[title].text
+
+
+def test_what_is_no_country_is_not_ranked(countries: dict[str, Article]) -> None:
+    said = re.compile(
+        r" is the (?:\w+ )?(?:largest|smallest|(?:most|least) populous) country in [\w ]+(?: by area)?\. "
+    )
+    ranked = [title for title, one in countries.items() if said.search(one.text)]
+    assert len(ranked) == 18 and not {"Antarctica", "European Union", "Greenland", "Tokelau"} & set(ranked)
 
 
 def test_history_stays_prose(countries: dict[str, Article]) -> None:
