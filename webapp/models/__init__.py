@@ -1,5 +1,7 @@
 """The records: files on disk, deployments, questions, jobs and what was done."""
 
+# ruff: noqa: F401 - they are imported for others
+
 from webapp.models.answer import AskedAnswer, EvidenceBlock
 from webapp.models.audit import AuditEntry
 from webapp.models.collection import Collection
@@ -21,8 +23,9 @@ from webapp.models.feedback import Feedback, Review
 from webapp.models.gone_block import GoneBlock
 from webapp.models.idempotency import IdempotencyKey
 from webapp.models.index import IndexGeneration
-from webapp.models.job import Job, JobKind, JobState, Queue
+from webapp.models.job import Job
 from webapp.models.job_metric import JobMetric
+from webapp.models.job_states import JobKind, JobState, Queue
 from webapp.models.model_version import ModelVersion
 from webapp.models.process import Scheduler, WebProcess
 from webapp.models.questions import Purpose, QuestionSet
@@ -30,44 +33,3 @@ from webapp.models.schedule import RetentionRule, Schedule, Trigger
 from webapp.models.spans import SpanSet
 from webapp.models.token import ApiToken
 from webapp.models.worker import DeviceLease, Worker
-
-__all__ = [
-    "GONE",
-    "ApiToken",
-    "AskedAnswer",
-    "AuditEntry",
-    "ChangeKind",
-    "Collection",
-    "CorpusChange",
-    "CorpusSnapshot",
-    "CorpusState",
-    "Deployment",
-    "DeviceLease",
-    "Document",
-    "DocumentStatus",
-    "Evaluation",
-    "EvidenceBlock",
-    "Feedback",
-    "Fetch",
-    "FetchState",
-    "GoneBlock",
-    "IdempotencyKey",
-    "IndexGeneration",
-    "Job",
-    "JobKind",
-    "JobMetric",
-    "JobState",
-    "ModelVersion",
-    "Purge",
-    "Purpose",
-    "QuestionSet",
-    "Queue",
-    "RetentionRule",
-    "Review",
-    "Schedule",
-    "Scheduler",
-    "SpanSet",
-    "Trigger",
-    "WebProcess",
-    "Worker",
-]

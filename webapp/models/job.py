@@ -34,10 +34,8 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from realm_core.tasks import JOBS
-from webapp.models.job_states import ACTIVE, COMPANION_KINDS, FINISHED, HELD, RESUMABLE, JobKind, JobState, Queue
+from webapp.models.job_states import ACTIVE, COMPANION_KINDS, FINISHED, HELD, RESUMABLE, JobState, Queue
 from webapp.models.worker import TRAINING, DeviceLease
-
-__all__ = ["ACTIVE", "COMPANION_KINDS", "FINISHED", "HELD", "RESUMABLE", "Job", "JobKind", "JobState", "Queue"]
 
 LOG_CHARACTERS: Final = 20_000  # at the end of a job's log that the row keeps; the whole log is in the run folder
 MAX_ATTEMPTS: Final = 3  # claims without progress after which a lost worker counts as the job's own fault

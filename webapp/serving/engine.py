@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from realm_core.serving.engine import Engine
     from realm_core.serving.provenance import Answer
 
-__all__ = ["EngineHolder", "EngineUnavailable", "Serving", "Status", "holder", "load_engine", "serving", "watch"]
-
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 2.0  # between two queries of the active deployment, without questions
