@@ -50,7 +50,7 @@ from webapp.models import (
 )
 from webapp.models.job import ACTIVE
 from webapp.storage.holding import lock_for_removal
-from webapp.storage.places import corpora_dir, indexes_dir, models_dir, portable, resolve, spans_dir
+from webapp.storage.places import corpora_dir, indexes_dir, models_dir, portable, resolve, runs_dir, spans_dir
 
 log = logging.getLogger(__name__)
 
@@ -305,7 +305,7 @@ def _hide(folder: Path) -> None:
 
 def _unfinished_removals() -> Iterator[Path]:
     """Hidden folders that were not removed completely."""
-    for place in (indexes_dir(), corpora_dir(), models_dir(), spans_dir(), Path(settings.REALM_DATA) / "runs"):
+    for place in (indexes_dir(), corpora_dir(), models_dir(), spans_dir(), runs_dir()):
         yield from place.glob(f".*{_REMOVED}")
     yield from corpora_dir().glob(f"*/.*{_REMOVED}")  # snapshots
 

@@ -53,9 +53,6 @@ class Job(models.Model):
     result: the outcome, or {}.
     """
 
-    State = JobState
-    Queue = Queue
-
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     kind = models.CharField(max_length=30)  # one of `webapp.kinds`
     queue = models.CharField(max_length=10, choices=Queue.choices, default=Queue.DEFAULT)

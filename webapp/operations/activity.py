@@ -12,6 +12,7 @@ from django.conf import settings
 from realm_core.errors import EXIT_STOPPED, RealmError, Stopped
 from realm_core.runs.folder import RunFolder
 from realm_core.runs.processes import awaited, start
+from webapp.storage.places import runs_dir
 
 
 def run_activity(name: str, *arguments: str | Path) -> dict[str, Any]:
@@ -19,7 +20,7 @@ def run_activity(name: str, *arguments: str | Path) -> dict[str, Any]:
 
     It ends with this process. RealmError if it fails (the reason is on the standard error), Stopped if it was stopped.
     """
-    runs = Path(settings.REALM_DATA) / "runs"
+    runs = runs_dir()
     runs.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=runs) as folder:
         run = RunFolder(Path(folder))

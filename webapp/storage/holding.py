@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
-from django.conf import settings
+from contextlib import AbstractContextManager
 
 from realm_core.runs.locks import exclusive, shared
+from webapp.storage.places import resolve
+
+_LOCK = "files.lock"
 
 
-@contextmanager
-def keep_files() -> Iterator[None]:
+def keep_files() -> AbstractContextManager[object]:
     """Prevents removals; waits for one that is running."""
-    with shared(_lock()):
-        yield
+    return shared(resolve(_LOCK))
 
 
-@contextmanager
-def lock_for_removal() -> Iterator[None]:
+def lock_for_removal() -> AbstractContextManager[object]:
     """Prevents copies. RealmError if files are being copied or removed already."""
-    with exclusive(_lock(), "A backup is being written, or old work is being removed; try again later."):
-        yield
-
-
-def _lock() -> Path:
-    return Path(settings.REALM_DATA) / "files.lock"
+    return exclusive(resolve(_LOCK), "A backup is being written, or old work is being removed; try again later.")
