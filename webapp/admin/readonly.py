@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from webapp.admin.audited import Audited
@@ -23,4 +24,8 @@ class ReadOnly:
 
 
 class ReadOnlyAdmin(ReadOnly, Audited):
-    """A page of such records."""
+    """A page of such records, also of those whose files were removed."""
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        everything: QuerySet[Any] = self.model._base_manager.all()
+        return everything
