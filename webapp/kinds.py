@@ -105,36 +105,16 @@ class Parameters:
         return self.records[name]
 
 
-@dataclass(frozen=True)
 class Kind:
-    """One kind of job."""
+    """One kind of job.
 
-    task: type[Task]
+    kind: its name, in rows and addresses. title, about: for people. queue: whose workers run it. by_hand: whether a
+    person may start one.
+    """
 
-    @property
-    def kind(self) -> str:
-        """Its name, in rows and addresses."""
-        return self.task.kind
-
-    @property
-    def title(self) -> str:
-        """Its name for people."""
-        return self.task.title
-
-    @property
-    def about(self) -> str:
-        """What it does, in a sentence or two."""
-        return self.task.about
-
-    @property
-    def queue(self) -> str:
-        """The queue whose workers run it."""
-        return self.task.queue
-
-    @property
-    def by_hand(self) -> bool:
-        """Whether a person may start one."""
-        return self.task.by_hand
+    def __init__(self, task: type[Task]) -> None:
+        self.task, self.kind, self.title, self.about = task, task.kind, task.title, task.about
+        self.queue, self.by_hand = task.queue, task.by_hand
 
     @cached_property
     def inputs(self) -> tuple[Input, ...]:
