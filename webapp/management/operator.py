@@ -11,9 +11,15 @@ from webapp.refusals import InvalidRequest, StateConflict
 
 
 class OperatorCommand(BaseCommand):
-    """Exit statuses are those of `python -m realm_core`: 2 with a sentence if it is refused, 3 if it was stopped."""
+    """Exit statuses are those of `python -m realm_core`: 2 with a sentence if it is refused, 3 if it was stopped.
+
+    The help of a command is the docstring of its class.
+    """
 
     stopped = "Stopped."
+
+    def __init_subclass__(cls) -> None:
+        cls.help = cls.__doc__ or ""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         """Run, with the errors of ours as Django's."""

@@ -17,9 +17,7 @@ _AROUND = 100  # characters of the passage before and after the answer
 
 
 class Command(OperatorCommand):
-    """Ask, store, print."""
-
-    help = "Ask a question of the deployed model and print the answer with its evidence."
+    """Ask a question of the deployed model and print the answer with its evidence."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("question")

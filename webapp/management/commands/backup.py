@@ -13,8 +13,6 @@ from webapp.operations import backups
 class Command(OperatorCommand):
     """Write all records, and the files that they name, into one tar file."""
 
-    help = "Write all records, and the files that they name, into one tar file."
-
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, help="the tar file to write")
 

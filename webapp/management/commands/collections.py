@@ -15,9 +15,7 @@ from webapp.models import Collection
 
 
 class Command(OperatorCommand):
-    """List, set, remove."""
-
-    help = "List collections, set who reads one and how much it counts, or forget what is recorded of it."
+    """List collections, set who reads one and how much it counts, or forget what is recorded of it."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)

@@ -14,9 +14,7 @@ from webapp.models.token import SCOPES
 
 
 class Command(OperatorCommand):
-    """Make a token. Only the token goes to the standard output, so that it can be redirected into a file."""
-
-    help = "Make a token for the REST API. It is shown once and not stored."
+    """Make a token for the REST API. It is shown once and not stored."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("user", help="the token's owner, whose rights limit it")
@@ -35,4 +33,4 @@ class Command(OperatorCommand):
         self.stderr.write(
             f"A token of {user.username} for {' and '.join(record.scopes)}, {until}; it is not shown again:"
         )
-        self.stdout.write(token)
+        self.stdout.write(token)  # alone, so that it can be redirected into a file

@@ -31,9 +31,7 @@ _OUTCOMES: Final = {
 
 
 class Command(OperatorCommand):
-    """Add, say what a removal touches, remove, purge, bring, fold, list."""
-
-    help = "Add documents to the deployed corpus, remove or purge some, or list them."
+    """Add documents to the deployed corpus, remove or purge some, or list them."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)

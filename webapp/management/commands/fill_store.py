@@ -12,9 +12,7 @@ from webapp.storage.places import corpora_dir, resolve
 
 
 class Command(OperatorCommand):
-    """Put what is missing."""
-
-    help = "Put every recorded corpus, model and index that lies here into the store of REALM_STORE, if it lacks there."
+    """Put every recorded corpus, model and index that lies here into the store of REALM_STORE, if it lacks there."""
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         if not is_shared(corpora_dir() / "any"):

@@ -13,9 +13,7 @@ from webapp.management.operator import OperatorCommand
 
 
 class Command(OperatorCommand):
-    """Remove an account with everything that is kept of its person."""
-
-    help = "Remove an account with all that its person asked and said; without --yes, say what that is."
+    """Remove an account with all that its person asked and said; without --yes, say what that is."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", help="the account's name")

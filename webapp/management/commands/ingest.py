@@ -14,9 +14,8 @@ from webapp.storage.places import corpora_dir
 
 
 class Command(OperatorCommand):
-    """Ingest and record."""
+    """Make a corpus snapshot from a source. If it is killed, the same command resumes where it stopped."""
 
-    help = "Make a corpus snapshot from a source. If it is killed, the same command resumes where it stopped."
     stopped = "Stopped; the same command resumes from here."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -16,9 +16,7 @@ from webapp.schedules import service as scheduling
 
 
 class Command(OperatorCommand):
-    """Record a model."""
-
-    help = "Record a model folder. It stays in its place; recording it again updates its path."
+    """Record a model folder. It stays in its place; recording it again updates its path."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("path", type=Path)

@@ -13,8 +13,6 @@ from webapp.operations import backups
 class Command(OperatorCommand):
     """Restore a backup into an empty database and this data folder."""
 
-    help = "Restore a backup into an empty database and this data folder."
-
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, help="the tar file to read")
 

@@ -13,9 +13,7 @@ _SHOWN: Final = 12  # characters of a token that its row has
 
 
 class Command(OperatorCommand):
-    """Revoke a token by its first characters, or list all."""
-
-    help = "Revoke a token of the REST API; without a token, list those that are valid."
+    """Revoke a token of the REST API; without a token, list those that are valid."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("token", nargs="?", help=f"its first {_SHOWN} characters, or the whole token")

@@ -47,9 +47,8 @@ ADMINISTRATOR = "admin"
 
 
 class Command(OperatorCommand):
-    """First-run steps and repair."""
+    """Make or repair the default corpus, model, index, deployment and administrator."""
 
-    help = "Make or repair the default corpus, model, index, deployment and administrator."
     stopped = "Stopped; the next run resumes here."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

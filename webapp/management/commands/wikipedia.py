@@ -31,12 +31,10 @@ _LICENCE: Final = "CC BY-SA 4.0"
 
 
 class Command(OperatorCommand):
-    """Estimate, fetch, begin."""
+    """Fetch the newest dump of a Wikipedia, and have it ingested, indexed and, if you want, deployed by jobs, the first
+    part of it first. First it says how long that takes. Killed while it fetches, the same command goes on.
+    """
 
-    help = (
-        "Fetch the newest dump of a Wikipedia, and have it ingested, indexed and, if you want, deployed by jobs, the "
-        "first part of it first. First it says how long that takes. Killed while it fetches, the same command goes on."
-    )
     stopped = "Stopped; the same command goes on from here."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
