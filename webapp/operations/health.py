@@ -12,7 +12,8 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from webapp.access.roles import Action, may
 from webapp.metrics import exposition
 from webapp.metrics.records import Records
-from webapp.models import ApiToken, Deployment
+from webapp.models import Deployment
+from webapp.rest.authentication import token_of
 from webapp.serving.engine import holder
 
 
@@ -71,6 +72,4 @@ def _may_measure(request: HttpRequest) -> bool:
     # The client's address proves nothing: requests through a proxy on this machine come from this machine.
     if settings.METRICS_OPEN:
         return True
-    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    token = ApiToken.of(given) if scheme.lower() == "bearer" else None
-    return may(token or request.user, Action.MEASURE)
+    return may(token_of(request) or request.user, Action.MEASURE)

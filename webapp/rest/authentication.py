@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.http import HttpRequest
 from django.utils import timezone
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
-from rest_framework.authentication import BaseAuthentication, SessionAuthentication, get_authorization_header
+from rest_framework.authentication import BaseAuthentication, SessionAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
@@ -30,24 +30,22 @@ class TokenAuthentication(BaseAuthentication):
 
     def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
         """The person and the token; None if the request has none."""
-        words = get_authorization_header(request).split()
-        if not _is_bearer(words):
+        if not _is_bearer(request):
             return None
-        token = ApiToken.of(words[1].decode("latin-1")) if len(words) == 2 else None
-        if token is None:
+        if (token := token_of(request)) is None:
             raise AuthenticationFailed("The token is unknown, has expired or was revoked.")
         _note_use(token)
         return token.user, token
 
     def authenticate_header(self, request: Request) -> str:
         """The challenge of a 401, with an error only if a token was sent (RFC 6750, section 3.1)."""
-        return 'Bearer error="invalid_token"' if _is_bearer(get_authorization_header(request).split()) else "Bearer"
+        return 'Bearer error="invalid_token"' if _is_bearer(request) else "Bearer"
 
 
-def token_of(request: HttpRequest) -> ApiToken | None:
-    """The valid token of a request, before REST framework has processed it."""
-    words = request.headers.get("Authorization", "").encode("latin-1", "replace").split()
-    return ApiToken.of(words[1].decode("latin-1")) if _is_bearer(words) and len(words) == 2 else None
+def token_of(request: HttpRequest | Request) -> ApiToken | None:
+    """The valid token of a request, whether or not REST framework has processed it."""
+    words = _authorization(request)
+    return ApiToken.of(words[1]) if _is_bearer(request) and len(words) == 2 else None
 
 
 # Tokens first: the first class gives the challenge. Session requests need the CSRF token.
@@ -91,8 +89,13 @@ MayEdit: Final = _permission(
 MayOperate: Final = _permission("This is for admins, with a session or a token of the scope operate.", Action.OPERATE)
 
 
-def _is_bearer(words: list[bytes]) -> bool:
-    return bool(words) and words[0].lower() == b"bearer"
+def _is_bearer(request: HttpRequest | Request) -> bool:
+    return [word.lower() for word in _authorization(request)[:1]] == ["bearer"]
+
+
+def _authorization(request: HttpRequest | Request) -> list[str]:
+    header: str = request.META.get("HTTP_AUTHORIZATION", "")
+    return header.split()
 
 
 def _note_use(token: ApiToken) -> None:
