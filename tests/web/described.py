@@ -8,7 +8,7 @@ from typing import Any
 
 from django.test import RequestFactory
 
-from webapp.rest.reference_page import SchemaView
+from webapp.rest.reference import SchemaView
 
 
 def described() -> dict[str, Any]:

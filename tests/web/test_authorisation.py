@@ -34,8 +34,7 @@ from webapp.models import (
     Schedule,
     SpanSet,
 )
-from webapp.rest import reference_page
-from webapp.rest.reference import Reference
+from webapp.rest import reference
 
 pytestmark = pytest.mark.usefixtures("short_refusals")
 
@@ -306,7 +305,7 @@ def test_address_of_the_api(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # To make the whole and to write it takes a third of a second; who may read it does not depend on what it says.
-    monkeypatch.setattr(reference_page, "reference", lambda: Reference("Nothing is described."))
+    monkeypatch.setattr(reference, "reference", lambda: reference.Reference("Nothing is described."))
     monkeypatch.setattr(SchemaGenerator, "get_schema", lambda *_given, **_more: {"openapi": "3.0.3", "paths": {}})
     call = API[name] if name in API else MORE[name]
     for closed in (False, True):

@@ -1,4 +1,4 @@
-"""The page of the API's description: operations, parameters and data, made from the OpenAPI schema.
+"""The API's description, as OpenAPI and as a page: operations, parameters and data, made from the OpenAPI schema.
 
 The schema has all of this; the page orders it for reading, and resolves references into links.
 """
@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.views import SpectacularAPIView
+
+from webapp.rest.authentication import AUTHENTICATION
 
 _FIRST: Final = ("ask", "retrieve", "fill", "answers", "blocks")  # used most; operations for admins follow
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
@@ -93,6 +99,19 @@ class Reference:
     description: str
     groups: dict[str, list[Operation]] = field(default_factory=dict)
     data: tuple[Data, ...] = ()
+
+
+class SchemaView(SpectacularAPIView):
+    """The OpenAPI description; `?format=json` for JSON."""
+
+    authentication_classes = AUTHENTICATION
+
+
+@require_safe
+def docs(request: HttpRequest) -> HttpResponse:
+    """Operations, requests and responses, with calls to copy."""
+    origin = request.build_absolute_uri("/").rstrip("/")
+    return render(request, "api/reference.html", {"reference": reference(), "origin": origin})
 
 
 @cache

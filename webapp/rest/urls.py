@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from webapp.rest.reference_page import SchemaView, docs
+from webapp.rest.reference import SchemaView, docs
 
 rest = [
     path("schema/", SchemaView.as_view(), name="api-schema"),
