@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from realm_core.runs.folder import RunFolder
-from webapp.accounts.expiring import forget_logins
+from webapp.accounts.forgetting import forget_logins
 from webapp.artefacts import removing, retention
 from webapp.documents import folding, originals, purging, sweeping
 from webapp.documents.fetching import TASK as FETCH

@@ -14,7 +14,7 @@ from django.test import Client
 from django.utils import timezone
 
 from tests.web.conftest import FakeEngine, Person
-from webapp.accounts.expiring import LOGINS_KEPT, forget_logins
+from webapp.accounts.forgetting import LOGINS_KEPT, forget_logins
 from webapp.accounts.service import make_token
 from webapp.models import ApiToken, AskedAnswer, AuditEntry, Feedback
 

@@ -1,4 +1,4 @@
-"""What is kept of a person, and its removal: for somebody who asks to be forgotten.
+"""What is kept of a person, and its removal: for somebody who asks to be forgotten, and of logins after a while.
 
 Deleting an account alone would keep its questions as if they had been asked without one.
 """
@@ -6,6 +6,7 @@ Deleting an account alone would keep its questions as if they had been asked wit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 from axes.models import AccessAttempt, AccessFailureLog, AccessLog
@@ -15,6 +16,7 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.db.models import Model, Q, QuerySet
+from django.utils import timezone
 
 from realm_core.errors import RealmError
 from webapp.models import AskedAnswer, AuditEntry, Feedback, IdempotencyKey
@@ -22,6 +24,7 @@ from webapp.models.answer import ASKER_ENTRY
 
 _LOGINS: Final = (AccessAttempt, AccessFailureLog, AccessLog)
 _ACCOUNT_ACTIONS: Final = ("login", "logout")
+LOGINS_KEPT: Final = timedelta(days=90)  # with addresses and browsers: for whoever looks into a stolen password
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,16 @@ def forget(user: User) -> Kept:
         user.delete()
         AuditEntry.record("person.forget", f"account {number}", by=None, **found.removed)
     return found
+
+
+def forget_logins(now: datetime | None = None) -> int:
+    """Delete the records of logins that are too old, and the sessions that have ended; returns their number.
+
+    Neither axes nor Django removes these by itself.
+    """
+    now = now or timezone.now()
+    old = [kind.objects.filter(attempt_time__lt=now - LOGINS_KEPT) for kind in _LOGINS]
+    return sum(records.delete()[0] for records in (*old, Session.objects.filter(expire_date__lt=now)))
 
 
 def _records(user: User) -> dict[str, QuerySet[Model]]:
