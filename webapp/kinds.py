@@ -17,7 +17,7 @@ from realm_core.errors import RealmError, printable, quoted
 from realm_core.settings import Setting, SettingError, describe, flat, nested, try_make
 from realm_core.task import DeclaredInput, Task, artefacts, undecided
 from realm_core.tasks import JOBS
-from webapp.models import CorpusSnapshot, IndexGeneration, Job, JobKind, ModelVersion, QuestionSet, SpanSet
+from webapp.models import CorpusSnapshot, IndexGeneration, JobKind, ModelVersion, QuestionSet, SpanSet
 from webapp.storage.places import resolve
 
 
@@ -161,10 +161,6 @@ class Kind:
             parameters[one.name] = [each.pk for each in record] if one.many else record and record.pk
         return parameters | flat(given.task)
 
-    def of(self, job: Job) -> Parameters:
-        """The parameters of a job; ParameterError if a record was removed."""
-        return self.read(job.parameters)
-
     def _check_origins(self, records: Mapping[str, Any], task: Task) -> None:
         """Refuse records that were not made from each other, if they must be."""
         for one in self.inputs:
@@ -204,11 +200,6 @@ def _why_apart(indexes: Sequence[IndexGeneration]) -> str:
 def startable() -> list[Kind]:
     """The kinds that a person may start."""
     return [kind for kind in KINDS.values() if kind.by_hand]
-
-
-def kind_of(job: Job) -> Kind:
-    """The kind of a job."""
-    return KINDS[job.kind]
 
 
 def _paths(record: Any) -> Any:

@@ -27,7 +27,7 @@ from webapp.artefacts.registering import record_corpus, record_index, record_mod
 from webapp.documents import folding, joining
 from webapp.documents.joining import JoinFiles
 from webapp.documents.states import EditConflict
-from webapp.kinds import Parameters, kind_of
+from webapp.kinds import KINDS, Parameters
 from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, Job, ModelVersion
 from webapp.questions import service as questions
 from webapp.schedules import service as scheduling
@@ -114,7 +114,7 @@ def _model_made(job: Job) -> dict[str, Any] | None:
 
 def parameters_of(job: Job) -> Parameters:
     """The parameters of a job; RealmError if a record was removed."""
-    return kind_of(job).of(job)
+    return KINDS[job.kind].read(job.parameters)
 
 
 def task_of(job: Job) -> Task:

@@ -161,8 +161,8 @@ def test_an_ablation_that_was_told_in_one_text_is_told_by_setting() -> None:
     for job in (some, every, new):
         job.refresh_from_db()
     told = {"ict.steps": 7, "finetune.repeat": {"learnt": 2}, "rows": ["realm", "bm25"]}
-    assert some.parameters == given | told and kind.written(kind.of(some)).items() >= told.items()
-    assert every.parameters == given and flat(kind.of(every).task)["rows"] == list(ROWS)
+    assert some.parameters == given | told and kind.written(kind.read(some.parameters)).items() >= told.items()
+    assert every.parameters == given and flat(kind.read(every.parameters).task)["rows"] == list(ROWS)
     assert new.parameters == given | {"mlm.steps": 3, "rows": ["realm"]}
 
 

@@ -24,7 +24,7 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors
-from webapp.artefacts.retention import recent_deployments, take_away, unfinished
+from webapp.artefacts.retention import files_in, recent_deployments, take_away, unfinished
 from webapp.models import AuditEntry, CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet, Schedule, SpanSet
 from webapp.refusals import StateConflict
 from webapp.storage.holding import lock_for_removal
@@ -53,7 +53,7 @@ def uses(record: Removable) -> list[str]:
 
 def size_bytes(record: Removable) -> int:
     """Size of the files that would be removed."""
-    return sum(file.stat().st_size for path in _paths(record) if path.exists() for file in _files(path))
+    return sum(file.st_size for path in _paths(record) for file in files_in(path))
 
 
 def remove(record: Removable, *, by: User | str | None) -> int:
@@ -126,13 +126,6 @@ def _paths(record: Removable) -> list[Path]:
 
         paths += [tokens for tokens in [tokens_folder(paths[0])] if tokens.exists()]  # never in the object store
     return [path for path in paths if path.resolve().is_relative_to(data)]
-
-
-def _files(path: Path) -> Iterator[Path]:
-    if path.is_file():
-        yield path
-    else:
-        yield from (file for file in path.rglob("*") if file.is_file())
 
 
 # ---- uses

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -311,17 +312,17 @@ def _unfinished_removals() -> Iterator[Path]:
 
 
 def _removal(record: IndexGeneration | Job | None, folder: Path) -> Removal:
-    return Removal(record, folder, sum(one.st_size for one in _files(folder)))
+    return Removal(record, folder, sum(one.st_size for one in files_in(folder)))
 
 
 def _changed_at(folder: Path) -> float:
     """The time of the last change in a folder, in seconds since 1970; infinity if it does not exist."""
-    return max((one.st_mtime for one in _files(folder)), default=float("inf"))
+    return max((one.st_mtime for one in files_in(folder)), default=float("inf"))
 
 
-def _files(folder: Path) -> Iterator[os.stat_result]:
-    """The status of each file in a folder that may be removed concurrently."""
-    for path in folder.rglob("*"):
+def files_in(place: Path) -> Iterator[os.stat_result]:
+    """The status of each file in a folder that may be removed concurrently, or of the file that it is itself."""
+    for path in chain([place], place.rglob("*")):
         with suppress(FileNotFoundError):
             if path.is_file():
                 yield path.stat()

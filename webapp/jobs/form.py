@@ -233,11 +233,10 @@ def _setting_field(one: Setting) -> forms.Field:
         return forms.ChoiceField(choices=[(choice, choice) for choice in one.limit.choices], **options)
     if one.kind is str:
         return forms.CharField(required=False, **options)
-    bounds = {name: f"{edge:g}" for name, edge in (("min", one.limit.low), ("max", one.limit.high)) if edge is not None}
-    options["required"] = not one.optional
-    if one.kind is int:
-        return forms.IntegerField(widget=forms.NumberInput({"step": "1", **_whole(one)}), **options)
-    return forms.FloatField(widget=forms.NumberInput({"step": "any", **bounds}), **options)
+    field, step, shape = (forms.IntegerField, "1", ".0f") if one.kind is int else (forms.FloatField, "any", "g")
+    edges = {"min": one.limit.low, "max": one.limit.high}
+    bounds = {name: f"{edge:{shape}}" for name, edge in edges.items() if edge is not None}
+    return field(widget=forms.NumberInput({"step": step, **bounds}), required=not one.optional, **options)
 
 
 def _file_field(options: dict[str, Any]) -> forms.Field:
@@ -253,11 +252,6 @@ def _file_field(options: dict[str, Any]) -> forms.Field:
         )
     gone = {"invalid_choice": "It is not there any more; choose another."}
     return forms.ChoiceField(choices=[("", "None"), *files], required=False, error_messages=gone, **options)
-
-
-def _whole(one: Setting) -> dict[str, str]:
-    edges = {"min": one.limit.low, "max": one.limit.high}
-    return {name: f"{edge:.0f}" for name, edge in edges.items() if edge is not None}
 
 
 def _explained(one: Setting) -> str:

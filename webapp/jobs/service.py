@@ -14,7 +14,7 @@ from django.db import IntegrityError, transaction
 from realm_core.errors import RealmError
 from webapp.jobs import parts
 from webapp.jobs.queue import enqueue
-from webapp.kinds import KINDS, ParameterError, kind_of, startable
+from webapp.kinds import KINDS, ParameterError, startable
 from webapp.models import AuditEntry, Job, Schedule
 from webapp.models.job import ACTIVE, ITS_PARTS
 
@@ -62,7 +62,7 @@ def start(kind: str, parameters: Mapping[str, Any], *, by: User | str | None, se
 
 def carried_over(earlier: Job) -> dict[str, Any]:
     """The parameters of an earlier job for a new one of its kind, without those that an upgrade has removed."""
-    kind = kind_of(earlier)
+    kind = KINDS[earlier.kind]
     names = {one.name for one in kind.inputs} | {one.name for one in kind.described()}
     return {name: value for name, value in earlier.parameters.items() if name in names}
 

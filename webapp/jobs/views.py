@@ -53,7 +53,7 @@ def new_job(request: HttpRequest, kind: str) -> HttpResponse:
     described = KINDS.get(kind)
     if described is None or not described.by_hand:
         raise Http404
-    earlier = _earlier(request, described)
+    earlier = _named(request, "from", Job.objects.filter(kind=kind))
     form = JobForm(
         described,
         request.POST if request.method == "POST" else None,
@@ -75,11 +75,6 @@ def new_job(request: HttpRequest, kind: str) -> HttpResponse:
                 return redirect("manage-job", job.pk)
     context = {"kind": described, "form": form, "earlier": earlier, "duplicate": duplicate}
     return render(request, "manage/new_job.html", context, status=status)
-
-
-def _earlier(request: HttpRequest, kind: Kind) -> Job | None:
-    """The job whose settings the form starts from."""
-    return _named(request, "from", Job.objects.filter(kind=kind.kind))
 
 
 def _named(request: HttpRequest, parameter: str, jobs: QuerySet[Job]) -> Job | None:

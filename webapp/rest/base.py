@@ -82,12 +82,10 @@ class AskingView(PublicView):
     permission_classes = [AllowAny, MayAsk]
 
 
-class OperatorView(APIView):
+class OperatorView(PublicView):
     """For admins, with a session or a token for operating."""
 
-    authentication_classes = AUTHENTICATION
     permission_classes = [MayOperate]
-    renderer_classes = [Renderer]
 
     @property
     def operator(self) -> User:
