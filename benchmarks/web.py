@@ -87,11 +87,12 @@ def server(
     *,
     processes: int = 1,
     application: str = "webapp.wsgi",
+    ready: str = "/readyz",
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The web server, ready, and its port. begin: starts its process."""
+    """The web server, ready, and its port. begin: starts its process. ready: what it answers with 200 by then."""
     port = free_port()
     command = [application if word == "webapp.wsgi" else word for word in web(port).command]
-    with serving([*command, f"--workers={processes}"], port, environment, log, begin) as process:
+    with serving([*command, f"--workers={processes}"], port, environment, log, begin, ready) as process:
         yield process, port
 
 
@@ -104,14 +105,19 @@ def free_port() -> int:
 
 @contextmanager
 def serving(
-    command: Sequence[str], port: int, environment: dict[str, str], log: Path, begin: Begin = start
+    command: Sequence[str],
+    port: int,
+    environment: dict[str, str],
+    log: Path,
+    begin: Begin = start,
+    ready: str = "/readyz",
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A server's process while it is ready; told to end afterwards."""
     with open(log, "wb") as output:
         process = begin(list(command), output=output, environment=environment)
     with awaited(process, grace_s=10):
         until = time.monotonic() + _READY_WITHIN_S
-        while request(port, "GET", "/readyz")[0] != 200:
+        while request(port, "GET", ready)[0] != 200:
             if process.poll() is not None or time.monotonic() > until:
                 raise RealmError(f"The web server does not become ready: {log.read_text(errors='replace')[-2000:]}")
             time.sleep(0.2)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.web import free_port, request
-from realm_core.runs.processes import ask_to_end
+from benchmarks.web import server
 from tests import forked
 from tests.migrated import migrated
 from workers.guards import HOST
-from workers.services import web
 
 GIVEN = {"PROXIES": "1", "LOGIN_HEADER": "X-Forwarded-User", "REALM_PUBLIC": "0", "SECRET_KEY": ""}
 
@@ -22,19 +19,10 @@ GIVEN = {"PROXIES": "1", "LOGIN_HEADER": "X-Forwarded-User", "REALM_PUBLIC": "0"
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of a server that believes a proxy; nothing is deployed there."""
-    data, port = tmp_path_factory.mktemp("proxied"), free_port()
+    data = tmp_path_factory.mktemp("proxied")
     given = {**os.environ, "REALM_DATA": str(data), "DATABASE_URL": migrated(data / "db.sqlite3"), **GIVEN}
-    with open(data / "web.log", "wb") as log:
-        server = forked.start(web(port).command, output=log, environment=given)
-        try:
-            until = time.monotonic() + 60
-            while request(port, "GET", "/healthz")[0] != 200:
-                assert server.poll() is None and time.monotonic() < until, (data / "web.log").read_text()[-2000:]
-                time.sleep(0.1)
-            yield port
-        finally:
-            ask_to_end(server)
-            server.wait(20)
+    with server(given, data / "web.log", forked.start, ready="/healthz") as (_process, port):
+        yield port
 
 
 def sent(port: int, *fields: bytes) -> tuple[int, bytes]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection, HTTPMessage, HTTPSConnection
@@ -14,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.web import free_port, request
-from realm_core.runs.processes import ask_to_end
+from benchmarks.web import free_port, server
 from tests import forked
 from tests.migrated import migrated
 from tests.waiting import wait_until
@@ -140,19 +138,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
     data = tmp_path_factory.mktemp("site")
     migrated(data / "db.sqlite3")
     given = environment(data, **PRODUCTION)
-    port = free_port()
-    with open(data / "web.log", "wb") as log:
-        server = forked.start(web(port).command, output=log, environment=given)
-        try:
-            until = time.monotonic() + 60
-            while request(port, "GET", "/healthz")[0] != 200:
-                assert server.poll() is None and time.monotonic() < until, (data / "web.log").read_text()[-2000:]
-                time.sleep(0.1)
-            with proxy(data, port) as proxied:
-                yield proxied, port
-        finally:
-            ask_to_end(server)
-            server.wait(20)
+    with (
+        server(given, data / "web.log", forked.start, ready="/healthz") as (_process, port),
+        proxy(data, port) as proxied,
+    ):
+        yield proxied, port
 
 
 def ask(port: int, path: str, method: str = "GET", body: bytes | None = None) -> tuple[int, HTTPMessage]:
