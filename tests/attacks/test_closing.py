@@ -1,4 +1,4 @@
-"""Connections that a client leaves open, bodies that are refused, and bodies that come slowly."""
+"""Connections that a client leaves open, bodies that are refused or come slowly, and responses that nobody reads."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ from benchmarks.web import free_port, request, serving
 from workers.guards import HOST
 
 STALLED = 8
+THREADS = STALLED + 2
 PATIENCE_S = 1
+# What is much is more than the buffers of a connection hold.
 APPLICATION = """
 def application(environ, start_response):
     length = 0
+    if environ["PATH_INFO"] == "/much":
+        start_response("200 OK", [("Content-Length", str(64 << 20))])
+        return (b"x" * (1 << 20) for _ in range(64))
     if environ["PATH_INFO"] == "/read":
         while piece := environ["wsgi.input"].read(1 << 16):
             length += len(piece)
@@ -38,7 +43,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         **os.environ,
         "PYTHONPATH": str(folder),
         "REALM_DATA": str(folder),
-        "WEB_THREADS": str(STALLED + 2),
+        "WEB_THREADS": str(THREADS),
         "WEB_PATIENCE_S": str(PATIENCE_S),
     }
     command = [sys.executable, "-m", "gunicorn", "simple:application", "--config=python:webapp.server"]
@@ -91,3 +96,16 @@ def test_a_body_that_comes_slowly_has_not(port: int) -> None:
             except TimeoutError:
                 continue
         assert time.monotonic() - began < 15
+
+
+def test_whoever_takes_nothing_is_left(port: int) -> None:
+    """As many as there are threads ask for much and take nothing of it."""
+    with ExitStack() as readers:
+        for _ in range(THREADS):
+            reader = readers.enter_context(socket.socket())
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            reader.connect((HOST, port))
+            reader.sendall(b"GET /much HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        began = time.monotonic()
+        assert request(port, "GET", "/") == (200, b"0")
+        assert time.monotonic() - began < 20
