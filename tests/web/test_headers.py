@@ -42,6 +42,10 @@ def check(headers: Any) -> None:
     ("address", "status"),
     [
         ("/", 200),
+        ("/fill/?sentence=A+[MASK].", 200),
+        ("/history/", 200),
+        ("/how-it-works/", 200),
+        ("/accounts/login/", 200),
         ("/static/css/app.css", 200),
         ("/static/nowhere.css", 404),
         ("/nowhere/", 404),
@@ -63,6 +67,9 @@ def test_every_response_has_them(client: Client, engine: FakeEngine, address: st
     response.close()
     assert response.status_code == status
     check(response.headers)
+    if "text/html" in response.headers.get("Content-Type", ""):
+        page = response.content.decode()
+        assert not any(inline in page for inline in ("<script>", "<style", " style=", " onclick="))
 
 
 def test_errors_have_them(client: Client, engine: FakeEngine) -> None:
