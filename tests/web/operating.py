@@ -44,7 +44,7 @@ def problem(response: HttpResponse, status: int) -> dict[str, Any]:
     assert response.status_code == status, response.content
     assert response["Content-Type"] == "application/problem+json"
     told: dict[str, Any] = json.loads(response.content)
-    assert told["status"] == status and told["detail"]
+    assert told["status"] == status and told["type"] == "about:blank" and told["title"] and told["detail"]
     return told
 
 

@@ -7,7 +7,6 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
-from django.http import HttpResponse
 from django.test import Client
 from rest_framework import serializers
 
@@ -15,6 +14,7 @@ from realm_core.errors import RealmError
 from realm_core.evaluation import why
 from realm_core.serving import provenance
 from tests.web.conftest import FakeEngine, Loader, Person
+from tests.web.operating import post, problem
 from tests.web.pages import stored
 from webapp.asking import examples
 from webapp.asking.serializers import (
@@ -30,12 +30,8 @@ from webapp.models import AskedAnswer
 QUESTION = "Who directed 2001: A Space Odyssey?"
 
 
-def post(client: Client, address: str, body: Any) -> HttpResponse:
-    return client.post(address, json.dumps(body), content_type="application/json")
-
-
 def test_ask(client: Client, engine: FakeEngine) -> None:
-    response = post(client, "/api/v1/ask", {"question": QUESTION, "k": 3, "exclude": ["a" * 32]})
+    response = post(client, "ask", {"question": QUESTION, "k": 3, "exclude": ["a" * 32]})
     assert response.status_code == 201
     assert response["Content-Type"] == "application/json"
     body = response.json()
@@ -54,13 +50,13 @@ def test_ask(client: Client, engine: FakeEngine) -> None:
 
 
 def test_k_and_exclude_may_be_left_out(client: Client, engine: FakeEngine) -> None:
-    assert post(client, "/api/v1/ask", {"question": QUESTION}).status_code == 201
+    assert post(client, "ask", {"question": QUESTION}).status_code == 201
     assert engine.asked == [(QUESTION, 5, ())]
 
 
 def test_no_answer_is_null(client: Client, engine: FakeEngine) -> None:
     engine.value = stored.payload(explains="no_answer")
-    body = post(client, "/api/v1/ask", {"question": QUESTION}).json()
+    body = post(client, "ask", {"question": QUESTION}).json()
     assert body["answer"] is None and body["no_answer_probability"] > 0 and body["evidence"]
     assert AskedAnswer.objects.get().answer_text is None
 
@@ -72,7 +68,7 @@ def test_of_questions_that_no_passage_answers_is_told_why(client: Client, engine
         "Is a tomato a fruit or a vegetable?": None,
     }
     for question, reason in told.items():
-        answer = post(client, "/api/v1/ask", {"question": question}).json()
+        answer = post(client, "ask", {"question": question}).json()
         page = client.get(f"/answers/{answer['id']}/").content.decode()
         assert [other in page for other in told.values() if other] == [
             other == reason for other in told.values() if other
@@ -80,24 +76,24 @@ def test_of_questions_that_no_passage_answers_is_told_why(client: Client, engine
 
 
 def test_a_language_that_the_models_do_not_know_is_told_of(client: Client, engine: FakeEngine) -> None:
-    answer = post(client, "/api/v1/ask", {"question": "Quelle est la capitale du Canada ?"}).json()
+    answer = post(client, "ask", {"question": "Quelle est la capitale du Canada ?"}).json()
     assert answer["question_language"] == "fr"
     assert client.get(f"/api/v1/answers/{answer['id']}").json()["question_language"] == "fr"
     page = client.get(f"/answers/{answer['id']}/").content.decode()
     assert "seems to be in French. The model was trained on English alone" in page
-    english = post(client, "/api/v1/ask", {"question": "What is the capital of Canada?"}).json()
+    english = post(client, "ask", {"question": "What is the capital of Canada?"}).json()
     assert english["question_language"] is None
     assert "seems to be in" not in client.get(f"/answers/{english['id']}/").content.decode()
 
 
 def test_the_answer_belongs_to_who_asked(engine: FakeEngine, member: Person) -> None:
-    post(member.client, "/api/v1/ask", {"question": QUESTION})
+    post(member.client, "ask", {"question": QUESTION})
     assert AskedAnswer.objects.get().asker == member.user
 
 
 @pytest.mark.django_db
 def test_a_kept_answer_is_what_was_answered_and_stays(client: Client, engine: FakeEngine) -> None:
-    asked = post(client, "/api/v1/ask", {"question": QUESTION}).json()
+    asked = post(client, "ask", {"question": QUESTION}).json()
     stored.deployment(note="another one")
     assert client.get(f"/api/v1/answers/{asked['id']}").json() == asked
 
@@ -124,7 +120,7 @@ def test_without_all_blocks_there_is_no_answer(client: Client) -> None:
 
 
 def test_retrieve(client: Client, engine: FakeEngine) -> None:
-    response = post(client, "/api/v1/retrieve", {"question": QUESTION, "k": 2})
+    response = post(client, "retrieve", {"question": QUESTION, "k": 2})
     assert response.status_code == 200
     body = response.json()
     assert [block["rank"] for block in body["blocks"]] == [1, 2]
@@ -159,14 +155,14 @@ def test_retrieve(client: Client, engine: FakeEngine) -> None:
         ("Who?", "", "dictionary"),
     ],
 )
-@pytest.mark.parametrize("address", ["/api/v1/ask", "/api/v1/retrieve"])
+@pytest.mark.parametrize("address", ["ask", "retrieve"])
 def test_a_wrong_field_is_named(
     client: Client, engine: FakeEngine, address: str, body: Any, field: str, said: str
 ) -> None:
     response = post(client, address, body)
-    problem = assert_problem(response, 400)
-    assert [error["field"] for error in problem["errors"]] == [field]
-    assert said in problem["errors"][0]["detail"]
+    told = problem(response, 400)
+    assert [error["field"] for error in told["errors"]] == [field]
+    assert said in told["errors"][0]["detail"]
     assert engine.asked == []
 
 
@@ -187,64 +183,62 @@ def test_a_wrong_field_is_named(
 )
 def test_addresses_and_methods_that_are_not_there(method: str, address: str, status: int) -> None:
     response = getattr(Client(enforce_csrf_checks=True), method)(address)
-    assert_problem(response, status)
+    problem(response, status)
     if status == 405:
         assert "GET" in response["Allow"] or "POST" in response["Allow"]
 
 
 def test_malformed_bodies(client: Client, engine: FakeEngine) -> None:
     broken = client.post("/api/v1/ask", '{"question": ', content_type="application/json")
-    assert "JSON" in assert_problem(broken, 400)["detail"]
+    assert "JSON" in problem(broken, 400)["detail"]
     bytes_ = client.post("/api/v1/ask", b'{"question": "\xff"}', content_type="application/json")
-    assert_problem(bytes_, 400)
-    assert_problem(client.post("/api/v1/ask", {"question": "Who?"}), 415)
-    assert_problem(client.get(f"/api/v1/answers/{stored.store().pk}", headers={"Accept": "text/html"}), 406)
-    assert_problem(post(client, "/api/v1/ask", {"question": "Who?", "exclude": ["x" * (2 << 20)]}), 413)
+    problem(bytes_, 400)
+    problem(client.post("/api/v1/ask", {"question": "Who?"}), 415)
+    problem(client.get(f"/api/v1/answers/{stored.store().pk}", headers={"Accept": "text/html"}), 406)
+    problem(post(client, "ask", {"question": "Who?", "exclude": ["x" * (2 << 20)]}), 413)
 
 
 @pytest.mark.parametrize("character", ["\\ud800", "\\u0000"])
 def test_characters_that_cannot_be_kept(client: Client, engine: FakeEngine, character: str) -> None:
     body = f'{{"question": "Who {character} was it?"}}'
-    problem = assert_problem(client.post("/api/v1/ask", body, content_type="application/json"), 400)
-    assert problem["errors"][0]["field"] == "question"
+    told = problem(client.post("/api/v1/ask", body, content_type="application/json"), 400)
+    assert told["errors"][0]["field"] == "question"
 
 
 @pytest.mark.django_db
 def test_parameters_that_do_not_exist(client: Client, engine: FakeEngine) -> None:
     asked = stored.store()
-    problem = assert_problem(client.get(f"/api/v1/answers/{asked.pk}?withuot=1"), 400)
-    assert problem["errors"][0]["field"] == "withuot"
-    problem = assert_problem(client.get(f"/api/v1/answers/{asked.pk}?without=nonsense"), 400)
-    assert problem["errors"][0]["field"] == "without"
+    told = problem(client.get(f"/api/v1/answers/{asked.pk}?withuot=1"), 400)
+    assert told["errors"][0]["field"] == "withuot"
+    told = problem(client.get(f"/api/v1/answers/{asked.pk}?without=nonsense"), 400)
+    assert told["errors"][0]["field"] == "without"
 
 
 @pytest.mark.django_db
 def test_nothing_to_answer_with(client: Client, loader: Loader) -> None:
-    response = post(client, "/api/v1/ask", {"question": "Who?"})
-    problem = assert_problem(response, 503)
-    assert "Nothing is deployed" in problem["detail"] and int(response["Retry-After"]) > 0
+    response = post(client, "ask", {"question": "Who?"})
+    told = problem(response, 503)
+    assert "Nothing is deployed" in told["detail"] and int(response["Retry-After"]) > 0
 
 
 def test_what_the_engine_refuses(client: Client, engine: FakeEngine) -> None:
     engine.error = RealmError("All blocks are excluded.")
-    assert (
-        assert_problem(post(client, "/api/v1/ask", {"question": "Who?"}), 422)["detail"] == "All blocks are excluded."
-    )
+    assert problem(post(client, "ask", {"question": "Who?"}), 422)["detail"] == "All blocks are excluded."
 
 
 def test_a_bug_is_a_problem_too(engine: FakeEngine) -> None:
     engine.error = KeyError("secret detail")
     client = Client(raise_request_exception=False)
-    problem = assert_problem(post(client, "/api/v1/ask", {"question": "Who?"}), 500)
-    assert "secret" not in json.dumps(problem)
+    told = problem(post(client, "ask", {"question": "Who?"}), 500)
+    assert "secret" not in json.dumps(told)
 
 
 def test_too_many_questions(client: Client, engine: FakeEngine, settings: Any) -> None:
     settings.ASK_RATE = "2/hour"
     for _ in range(2):
-        assert post(client, "/api/v1/ask", {"question": "Who?"}).status_code == 201
-    response = post(client, "/api/v1/ask", {"question": "Who?"})
-    assert_problem(response, 429)
+        assert post(client, "ask", {"question": "Who?"}).status_code == 201
+    response = post(client, "ask", {"question": "Who?"})
+    problem(response, 429)
     assert 0 < int(response["Retry-After"]) <= 3600
 
 
@@ -252,7 +246,7 @@ def test_a_browser_that_is_logged_in_needs_the_token(engine: FakeEngine, member:
     client = Client(enforce_csrf_checks=True)
     assert member.user is not None
     client.force_login(member.user, backend="django.contrib.auth.backends.ModelBackend")
-    assert_problem(post(client, "/api/v1/ask", {"question": "Who?"}), 403)
+    problem(post(client, "ask", {"question": "Who?"}), 403)
     assert engine.asked == []
 
 
@@ -291,11 +285,3 @@ def test_the_example_is_of_the_described_shape() -> None:
     serializer = AnswerSerializer(data=examples.ANSWER)
     assert serializer.is_valid(), serializer.errors
     assert set(examples.ANSWER) == set(serializer.fields)
-
-
-def assert_problem(response: Any, status: int) -> dict[str, Any]:
-    assert response.status_code == status
-    assert response["Content-Type"] == "application/problem+json"
-    problem: dict[str, Any] = response.json()
-    assert problem["status"] == status and problem["type"] == "about:blank" and problem["title"] and problem["detail"]
-    return problem

@@ -12,8 +12,8 @@ from rest_framework import serializers
 from realm_core.errors import RealmError
 from realm_core.serving import filled
 from tests.web.conftest import FakeEngine, Loader
+from tests.web.operating import post, problem
 from tests.web.pages.fillings import SENTENCE, marginals
-from tests.web.test_api import assert_problem, post
 from webapp.filling import examples
 from webapp.filling.serializers import (
     FillingEvidenceSerializer,
@@ -29,7 +29,7 @@ ADDRESS = "/api/v1/fill"
 
 def test_fill(client: Client, engine: FakeEngine) -> None:
     body = {"sentence": f"  {SENTENCE}\n", "k": 3, "exclude": ["a" * 32], "truth": " Fermat "}
-    response = post(client, ADDRESS, body)
+    response = post(client, "fill", body)
     assert response.status_code == 200 and response["Content-Type"] == "application/json"
     assert engine.filled == [(SENTENCE, 3, ("a" * 32,), "Fermat")]
     said = response.json()
@@ -46,7 +46,7 @@ def test_fill(client: Client, engine: FakeEngine) -> None:
 
 @pytest.mark.parametrize("truth", [{}, {"truth": None}, {"truth": ""}, {"truth": " \n"}])
 def test_all_but_the_sentence_may_be_left_out(client: Client, engine: FakeEngine, truth: dict[str, Any]) -> None:
-    said = post(client, ADDRESS, {"sentence": SENTENCE, **truth}).json()
+    said = post(client, "fill", {"sentence": SENTENCE, **truth}).json()
     assert engine.filled == [(SENTENCE, 8, (), None)]
     assert (said["truth"], said["explains"]) == (None, "guess")
 
@@ -75,20 +75,20 @@ def test_all_but_the_sentence_may_be_left_out(client: Client, engine: FakeEngine
     ],
 )
 def test_a_wrong_field_is_named(client: Client, engine: FakeEngine, body: Any, field: str, said: str) -> None:
-    problem = assert_problem(post(client, ADDRESS, body), 400)
-    assert [error["field"] for error in problem["errors"]] == [field]
-    assert said in problem["errors"][0]["detail"]
+    told = problem(post(client, "fill", body), 400)
+    assert [error["field"] for error in told["errors"]] == [field]
+    assert said in told["errors"][0]["detail"]
     assert engine.filled == []
 
 
 def test_every_wrong_field_is_named_at_once(client: Client, engine: FakeEngine) -> None:
-    problem = assert_problem(post(client, ADDRESS, {"sentence": "x", "k": 1, "truth": "x" * 201}), 400)
-    assert [error["field"] for error in problem["errors"]] == ["sentence", "k", "truth"]
+    told = problem(post(client, "fill", {"sentence": "x", "k": 1, "truth": "x" * 201}), 400)
+    assert [error["field"] for error in told["errors"]] == ["sentence", "k", "truth"]
 
 
 def test_a_model_without_an_encoder_reads_the_gap(client: Client, engine: FakeEngine) -> None:
     engine.has_encoder = False
-    found = post(client, ADDRESS, {"sentence": SENTENCE, "truth": "Fermat"}).json()
+    found = post(client, "fill", {"sentence": SENTENCE, "truth": "Fermat"}).json()
     assert found["filled_by"] == "reader" and found["masks"] == [] and found["truth"]["text"] == "Fermat"
     assert {guess["without_retrieval"] for guess in found["guesses"]} == {None}
     assert {block["utility"] for block in found["evidence"]} == {None}
@@ -99,27 +99,27 @@ def test_a_model_without_an_encoder_reads_the_gap(client: Client, engine: FakeEn
 
 def test_what_the_engine_refuses(client: Client, engine: FakeEngine) -> None:
     engine.error = RealmError("The sentence is too long.")
-    problem = assert_problem(post(client, ADDRESS, {"sentence": SENTENCE}), 422)
-    assert problem["detail"] == "The sentence is too long."
+    told = problem(post(client, "fill", {"sentence": SENTENCE}), 422)
+    assert told["detail"] == "The sentence is too long."
 
 
 @pytest.mark.django_db
 def test_nothing_to_fill_with(client: Client, loader: Loader) -> None:
-    response = post(client, ADDRESS, {"sentence": SENTENCE})
-    assert "Nothing is deployed" in assert_problem(response, 503)["detail"]
+    response = post(client, "fill", {"sentence": SENTENCE})
+    assert "Nothing is deployed" in problem(response, 503)["detail"]
     assert int(response["Retry-After"]) > 0
 
 
 def test_sentences_count_as_questions(client: Client, engine: FakeEngine, settings: Any) -> None:
     settings.ASK_RATE = "2/hour"
-    assert post(client, "/api/v1/ask", {"question": "Who?"}).status_code == 201
-    assert post(client, ADDRESS, {"sentence": SENTENCE}).status_code == 200
-    assert_problem(post(client, ADDRESS, {"sentence": SENTENCE}), 429)
+    assert post(client, "ask", {"question": "Who?"}).status_code == 201
+    assert post(client, "fill", {"sentence": SENTENCE}).status_code == 200
+    problem(post(client, "fill", {"sentence": SENTENCE}), 429)
 
 
 def test_it_is_posted(client: Client, engine: FakeEngine) -> None:
-    assert_problem(client.get(ADDRESS), 405)
-    assert_problem(client.post(ADDRESS, {"sentence": SENTENCE}), 415)
+    problem(client.get(ADDRESS), 405)
+    problem(client.post(ADDRESS, {"sentence": SENTENCE}), 415)
 
 
 @pytest.mark.parametrize(
