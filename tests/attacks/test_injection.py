@@ -55,7 +55,6 @@ LISTS = {**PARAMETERS, **ADMINISTRATION}
 @pytest.fixture
 def ends(engine: FakeEngine, staff: Person) -> dict[str, list[Any]]:
     """Rows of each kind, of several people, and what stands in the addresses that are about one thing."""
-    assert staff.user is not None
     User.objects.filter(pk=staff.user.pk).update(is_superuser=True)
     other = User.objects.create_user("Other")
     asked = [stored.store(stored.payload(question=f"Whose is number {number}?"), asker=other) for number in range(3)]
@@ -113,7 +112,6 @@ def test_one_s_own_history(payload: str, ends: dict[str, list[Any]], member: Per
 @pytest.mark.parametrize("payload", in_turn(PAYLOADS, 0))
 def test_parameters_of_the_api(payload: str, ends: dict[str, list[Any]], staff: Person) -> None:
     """Refused, every one, but for names: any text could be one, and finds nothing."""
-    assert staff.user is not None
     client = TokenClient(staff.user, "ask", "operate")
     addresses = list(lists(ends))
     before = rows()
@@ -130,7 +128,6 @@ def test_parameters_of_the_api(payload: str, ends: dict[str, list[Any]], staff: 
 
 @pytest.mark.parametrize("payload", in_turn(PAYLOADS, 1))
 def test_what_names_a_record_in_a_body(payload: str, ends: dict[str, list[Any]], staff: Person) -> None:
-    assert staff.user is not None
     client = TokenClient(staff.user, "ask", "feedback", "operate")
     before = rows()
     for address, body in (

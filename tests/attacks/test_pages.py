@@ -124,7 +124,6 @@ def misread(shown: str, text: str) -> list[str]:
 
 
 def looked_at(text: str, person: Person) -> dict[str, Structure]:
-    assert person.user is not None
     pages = {}
     for name, address in everything(text, person.user).items():
         response = person.client.get(address)

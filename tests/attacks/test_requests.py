@@ -137,7 +137,6 @@ def test_uploads(text: str, engine: FakeEngine, staff: Person) -> None:
 
 @pytest.mark.parametrize("text", in_turn(TEXTS, 1))
 def test_bodies_of_the_api(text: str, engine: FakeEngine, staff: Person) -> None:
-    assert staff.user is not None
     client = TokenClient(staff.user, "ask", "feedback", "operate")
     asked = stored.store()
     index = asked.deployment.index
@@ -197,7 +196,6 @@ UNREAD = {
 
 @pytest.mark.parametrize("text", in_turn(SHORT, 2))
 def test_parameters_of_the_api(text: str, ends: dict[str, list[Any]], staff: Person) -> None:
-    assert staff.user is not None
     client = TokenClient(staff.user, "ask", "operate")
     for address, parameter in lists(ends):
         response = client.get(address, {parameter: text})
@@ -261,7 +259,6 @@ def test_more_than_an_address_takes(engine: FakeEngine, staff: Person, member: P
 @pytest.mark.parametrize("place", "../db.sqlite3 /etc/passwd http://127.0.0.1:6379/ file:///etc/passwd ..".split())
 def test_nothing_is_read_from_elsewhere(place: str, engine: FakeEngine, staff: Person) -> None:
     """The one field of a job that names a file takes the name of one in `sources/`; no field takes an address."""
-    assert staff.user is not None
     client = TokenClient(staff.user, "operate")
     wrong = [
         {"kind": "ingest", "parameters": {"source": "jsonl", "file": place}},

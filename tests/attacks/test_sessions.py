@@ -158,7 +158,6 @@ def test_the_host_is_not_the_clients_word(host: str, settings: Any, engine: Fake
 
 
 def test_what_is_for_one_is_kept_by_no_proxy(engine: FakeEngine, staff: Person) -> None:
-    assert staff.user is not None
     asked = stored.store(asker=staff.user)
     token = TokenClient(staff.user, "ask", "operate")
     for client, address in (

@@ -31,7 +31,7 @@ class Person:
     """Somebody with a browser."""
 
     name: str
-    user: User | None
+    user: Any  # a User; None of who has no account
     client: Client
 
 

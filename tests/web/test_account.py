@@ -55,7 +55,6 @@ def test_a_token_is_shown_once_and_works(engine: FakeEngine, member: Person) -> 
 
 
 def test_a_token_of_somebody_else_is_not_there(member: Person, staff: Person) -> None:
-    assert staff.user is not None
     record, _ = ApiToken.issue(staff.user, "hers", ["operate"])
     assert "hers" not in account(member)
     assert member.client.post(f"/account/tokens/{record.pk}/revoke/").status_code == 404
@@ -86,7 +85,6 @@ def test_the_scopes_of_admins_are_offered_to_them_alone(member: Person, curator:
 
 def test_there_is_an_end_to_tokens(member: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounts, "MOST_TOKENS", 2)
-    assert member.user is not None
     ApiToken.issue(member.user, "expired", ["ask"], expires_at=timezone.now() - timedelta(days=1))
     for _ in range(2):
         accounts.make_token(member.user, "", ["ask"], by=member.user)
@@ -134,7 +132,6 @@ def test_a_curator_finds_no_link_that_is_closed(curator: Person) -> None:
 
 
 def test_the_password_is_changed_and_other_sessions_end(member: Person) -> None:
-    assert member.user is not None
     elsewhere, program = Client(), TokenClient(member.user, "ask")
     elsewhere.force_login(member.user, backend="django.contrib.auth.backends.ModelBackend")
     wrong = {"old_password": "guess", "new_password1": PASSWORD, "new_password2": PASSWORD}

@@ -244,7 +244,6 @@ def test_too_many_questions(client: Client, engine: FakeEngine, settings: Any) -
 
 def test_a_browser_that_is_logged_in_needs_the_token(engine: FakeEngine, member: Person) -> None:
     client = Client(enforce_csrf_checks=True)
-    assert member.user is not None
     client.force_login(member.user, backend="django.contrib.auth.backends.ModelBackend")
     problem(post(client, "ask", {"question": "Who?"}), 403)
     assert engine.asked == []

@@ -62,7 +62,6 @@ def _one_transaction() -> Iterator[None]:
 def test_the_api_keeps_to_its_description(
     case: Case, engine: FakeEngine, staff: Person, _one_transaction: None
 ) -> None:
-    assert staff.user is not None
     existing = _existing(case.operation.path)
     for name in case.path_parameters.keys() & existing.keys():
         case.path_parameters[name] = existing[name]

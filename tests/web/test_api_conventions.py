@@ -121,7 +121,6 @@ def test_who_has_a_block_or_its_article_is_told_so(client: Client, tmp_path: Pat
 
 
 def test_a_list_of_ones_own_answers(engine: FakeEngine, member: Person, staff: Person) -> None:
-    assert member.user is not None
     post(staff.client, "ask", QUESTION)
     engine.value = stored.payload(explains="no_answer")
     post(member.client, "ask", {"question": "First?"})

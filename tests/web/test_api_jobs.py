@@ -20,7 +20,6 @@ from webapp.models import AuditEntry, IndexGeneration, Job, JobMetric, JobState,
 
 @pytest.fixture
 def client(staff: Person) -> Client:
-    assert staff.user is not None
     return TokenClient(staff.user, "operate")
 
 

@@ -28,7 +28,6 @@ SNAPSHOT = {"name": "small", "path": "corpora/small", "source": "jsonl", "articl
 
 @pytest.fixture
 def client(staff: Person) -> Client:
-    assert staff.user is not None
     return TokenClient(staff.user, "operate")
 
 

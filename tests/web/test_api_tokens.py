@@ -18,18 +18,13 @@ from webapp.models import ApiToken, AskedAnswer, AuditEntry
 QUESTION = {"question": "Who directed it?"}
 
 
-def user(person: Person) -> User:
-    assert person.user is not None
-    return person.user
-
-
 def test_a_token_asks_for_its_person(engine: FakeEngine, member: Person) -> None:
-    assert post(TokenClient(user(member), "ask"), "ask", QUESTION).status_code == 201
+    assert post(TokenClient(member.user, "ask"), "ask", QUESTION).status_code == 201
     assert AskedAnswer.objects.get().asker == member.user
 
 
 def test_a_token_that_is_not_for_asking(engine: FakeEngine, staff: Person) -> None:
-    client = TokenClient(user(staff), "operate")
+    client = TokenClient(staff.user, "operate")
     for address in ("ask", "retrieve"):
         assert "scope ask" in problem(post(client, address, QUESTION), 403)["detail"]
     problem(post(client, "fill", {"sentence": "A [MASK]."}), 403)
@@ -46,7 +41,7 @@ def test_a_bad_token_is_never_taken_for_somebody_anonymous(engine: FakeEngine, w
 
 
 def test_tokens_end(engine: FakeEngine, member: Person) -> None:
-    owner = user(member)
+    owner = member.user
     expired = TokenClient(owner, "ask", expires_at=timezone.now() - timedelta(seconds=1))
     revoked, dismissed = TokenClient(owner, "ask"), TokenClient(owner, "ask")
     assert post(revoked, "ask", QUESTION).status_code == 201
@@ -69,22 +64,22 @@ def test_without_a_token_where_one_is_needed(outsider: Person) -> None:
 
 
 def test_a_token_cannot_do_more_than_its_person(member: Person, staff: Person) -> None:
-    client = TokenClient(user(staff), "operate")
+    client = TokenClient(staff.user, "operate")
     assert client.get("/api/v1/jobs").status_code == 200
-    User.objects.filter(pk=user(staff).pk).update(is_staff=False)
+    User.objects.filter(pk=staff.user.pk).update(is_staff=False)
     problem(client.get("/api/v1/jobs"), 403)
-    problem(TokenClient(user(member), "operate").get("/api/v1/jobs"), 403)
+    problem(TokenClient(member.user, "operate").get("/api/v1/jobs"), 403)
 
 
 def test_a_session_needs_the_csrf_token_and_a_token_does_not(staff: Person) -> None:
     browser = Client(enforce_csrf_checks=True)
-    browser.force_login(user(staff), backend="django.contrib.auth.backends.ModelBackend")
+    browser.force_login(staff.user, backend="django.contrib.auth.backends.ModelBackend")
     assert "CSRF" in problem(post(browser, "jobs", {"kind": "ingest", "parameters": {}}), 403)["detail"]
-    assert post(TokenClient(user(staff), "operate"), "jobs", {"kind": "ingest", "parameters": {}}).status_code == 201
+    assert post(TokenClient(staff.user, "operate"), "jobs", {"kind": "ingest", "parameters": {}}).status_code == 201
 
 
 def test_the_last_use_is_noted_once_a_minute(staff: Person) -> None:
-    client = TokenClient(user(staff), "operate")
+    client = TokenClient(staff.user, "operate")
     client.get("/api/v1/jobs")
     client.record.refresh_from_db()
     first = client.record.last_used_at

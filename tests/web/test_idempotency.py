@@ -42,7 +42,6 @@ def test_another_question_with_the_same_key_is_refused(client: Client, engine: F
 
 
 def test_keys_belong_to_who_asks(engine: FakeEngine, member: Person, staff: Person) -> None:
-    assert member.user is not None
     assert ask(member.client, "key").status_code == ask(staff.client, "key").status_code == 201
     assert ask(TokenClient(member.user, "ask"), "key").status_code == 200
 

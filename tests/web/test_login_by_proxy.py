@@ -228,7 +228,6 @@ def test_groups_open_private_collections(proxied: None) -> None:
 def test_groups_of_an_account_with_a_password_stay(proxied: None, member: Person) -> None:
     law = Group.objects.create(name="law")
     Collection.objects.create(name="files", private=True).groups.add(law)
-    assert member.user is not None
     named("Memo", **{"X-Forwarded-Groups": "law"}).get(reverse("account"))
     assert not member.user.groups.exists()
 

@@ -22,7 +22,6 @@ BROKEN = {"attribution": "half \ud800", "source": "vital"}
 
 @pytest.fixture
 def client(staff: Person) -> Client:
-    assert staff.user is not None
     return TokenClient(staff.user, "operate")
 
 

@@ -119,7 +119,6 @@ def test_the_list_polls_while_something_resumes_by_itself(staff: Person) -> None
 
 
 def test_the_api_says_when_a_job_resumes_and_stops_it(staff: Person) -> None:
-    assert staff.user is not None
     client = TokenClient(staff.user, "operate")
     one = interrupted()
     assert client.get(f"/api/v1/jobs/{one.pk}").json()["resumes_at"] == one.resumes_at.isoformat().replace(  # type: ignore[union-attr]
@@ -303,7 +302,6 @@ def test_few_parts_are_all_shown(staff: Person) -> None:
 
 
 def test_logs_of_parts_are_not_read_to_show_their_whole(staff: Person) -> None:
-    assert staff.user is not None
     whole = build_of(20)
     client = TokenClient(staff.user, "operate")
     for look in (lambda: client.get(f"/api/v1/jobs/{whole.pk}"), lambda: page(staff, whole, "status/")):

@@ -126,7 +126,6 @@ def test_where_not_everybody_may_ask_a_token_is_needed(
     client: Client, engine: FakeEngine, member: Person, settings: Any
 ) -> None:
     settings.REALM_PUBLIC = False
-    assert member.user is not None
     for someone in (client, member.client):  # a session is no token: a page could use it
         refused = call(someone, "tools/call", ASK)
         problem(refused, 401)
