@@ -47,29 +47,25 @@ def whole(deployment: Deployment) -> Deployment:
     return deployment
 
 
-def another_model(name: str = "realm-tuned", *, block_hash: str = "") -> ModelVersion:
+def another_corpus(name: str = "other", **values: Any) -> CorpusSnapshot:
+    """A corpus beside the deployed one."""
+    about = {"snapshot_id": name[:1] * 16, "path": f"corpora/{name}", "source": "jsonl", "language": "en"}
+    return CorpusSnapshot.objects.create(name=name, **about | {"articles": 2, "blocks": 3} | values)
+
+
+def another_model(name: str = "realm-tuned", **values: Any) -> ModelVersion:
     """A model beside the deployed one; it fits the same indexes unless told otherwise."""
-    active = Deployment.active()
-    assert active is not None
-    return ModelVersion.objects.create(
-        name=name,
-        version="2",
-        model_hash=name.ljust(16, "0")[:64],
-        block_hash=block_hash or active.model.block_hash,
-        path=f"models/{name}",
-        parent=active.model,
-        corpus=active.index.corpus,
-    )
+    active = Deployment.objects.get(is_active=True)
+    about = {"version": "2", "model_hash": name.ljust(16, "0")[:64], "block_hash": active.model.block_hash}
+    about |= {"path": f"models/{name}", "parent": active.model, "corpus": active.index.corpus}
+    return ModelVersion.objects.create(name=name, **about | values)
 
 
-def another_index(model: ModelVersion, generation: str = "gen-other") -> IndexGeneration:
-    """An index of the deployed corpus that `model` built."""
-    active = Deployment.active()
-    assert active is not None
-    corpus = active.index.corpus
-    return IndexGeneration.objects.create(
-        generation=generation, model=model, corpus=corpus, path=f"indexes/{generation}", rows=21000, dim=128
-    )
+def another_index(model: ModelVersion, generation: str = "gen-other", **values: Any) -> IndexGeneration:
+    """An index that `model` built, of the deployed corpus unless told otherwise."""
+    corpus = Deployment.objects.get(is_active=True).index.corpus
+    about = {"corpus": corpus, "path": f"indexes/{generation}", "rows": 21000, "dim": 128}
+    return IndexGeneration.objects.create(generation=generation, model=model, **about | values)
 
 
 def question_set(name: str = "plain-dev", purpose: str = Purpose.MEASURE) -> QuestionSet:

@@ -16,14 +16,13 @@ from django.utils import timezone
 from realm_core.files import read_json, write_json
 from tests.tiny import tiny_deployment, tiny_model
 from tests.web.conftest import Person
+from tests.web.console import another_corpus, another_model
 from tests.web.described import described as api_description
 from tests.web.operating import TokenClient, evaluation, job, post, problem, question_set, span_set
 from tests.web.pages import stored
 from webapp.artefacts.registering import record_corpus, record_index, record_model
-from webapp.models import AuditEntry, CorpusSnapshot, Deployment, IndexGeneration, ModelVersion
+from webapp.models import AuditEntry, Deployment, IndexGeneration
 from webapp.storage.places import resolve
-
-SNAPSHOT = {"name": "small", "path": "corpora/small", "source": "jsonl", "articles": 1, "blocks": 1}
 
 
 @pytest.fixture
@@ -42,16 +41,7 @@ def test_an_index_says_how_it_is_searched_and_why(client: Client, tmp_path: Path
 def test_lineage(client: Client) -> None:
     index = stored.deployment().index
     made = job()
-    child = ModelVersion.objects.create(
-        name="child",
-        version="2",
-        model_hash="c" * 16,
-        path="models/child",
-        parent=index.model,
-        corpus=index.corpus,
-        job=made,
-        card="# Card",
-    )
+    child = another_model("child", job=made, card="# Card")
     measured = evaluation(index, question_set())
     spans = span_set(index)
 
@@ -77,7 +67,7 @@ def test_lineage(client: Client) -> None:
 
 def test_filters(client: Client) -> None:
     first, second = stored.deployment().index, stored.deployment().index
-    other = ModelVersion.objects.create(name="o", version="1", model_hash="o", path="models/o", parent=first.model)
+    other = another_model()
     dev, test = question_set("dev"), question_set("test")
     of_dev, of_test = evaluation(first, dev), evaluation(second, test)
     assert found(client, f"models?parent={first.model_id}") == [other.pk]
@@ -87,10 +77,7 @@ def test_filters(client: Client) -> None:
     assert found(client, f"evaluations?index={second.pk}") == [of_test.pk]
     assert found(client, "question-sets?purpose=measure") == [test.pk, dev.pk]
     assert found(client, "question-sets?purpose=learn") == []
-    corpora = [
-        CorpusSnapshot.objects.create(**SNAPSHOT | {"snapshot_id": language, "language": language})
-        for language in ("fr", "en")
-    ]
+    corpora = [another_corpus("small", snapshot_id=language, language=language) for language in ("fr", "en")]
     assert found(client, "corpora?language=fr") == [corpora[0].pk] and found(client, "corpora?language=FR") == []
     assert found(client, "corpora?name=small") == [one.pk for one in reversed(corpora)]
     assert found(client, "corpora?name=small&language=en") == [corpora[1].pk]

@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from realm_core.errors import RealmError
 from tests.web.console import another_model
 from tests.web.pages import stored
-from webapp.models import Deployment, ModelVersion
+from webapp.models import Deployment
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -53,7 +53,6 @@ def test_the_database_allows_one_active_row() -> None:
 
 def test_a_model_that_embeds_blocks_differently_does_not_fit() -> None:
     first = stored.deployment()
-    other = ModelVersion.objects.create(name="other", version="1", model_hash="o", block_hash="different", path="o")
     with pytest.raises(RealmError, match="embeds blocks differently"):
-        Deployment.activate(first.index, model=other)
+        Deployment.activate(first.index, model=another_model(block_hash="different"))
     assert Deployment.active() == first

@@ -11,6 +11,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from realm_core.files import write_json
+from tests.web.console import another_corpus, another_index
 from tests.web.pages import stored
 from webapp.artefacts.registering import record_corpus
 from webapp.deployments import service as deploying
@@ -23,7 +24,6 @@ from webapp.schedules import service as scheduling
 from webapp.schedules.service import advance
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
-ABOUT = {"name": "wiki", "source": "vital", "language": "en", "blocks": 3}
 
 
 @pytest.fixture
@@ -49,12 +49,15 @@ def ended(chain: Schedule, **result: Any) -> Job:
     return chain.last_job
 
 
+def part(digit: str, articles: int, share: float, **values: Any) -> CorpusSnapshot:
+    """A part of the corpus."""
+    return another_corpus("wiki", snapshot_id=digit * 16, source="vital", articles=articles, share=share, **values)
+
+
 def ingested(chain: Schedule, articles: int, share: float) -> Job | None:
     """Its ingest ends with a part; the next job."""
     number = CorpusSnapshot.objects.count()
-    corpus = CorpusSnapshot.objects.create(
-        snapshot_id=f"{number}" * 16, path=f"corpora/part-{number}", articles=articles, share=share, **ABOUT
-    )
+    corpus = part(f"{number}", articles, share, path=f"corpora/part-{number}")
     assert ended(chain, corpus=corpus.pk).kind == JobKind.INGEST
     return next(iter(advance()), None)
 
@@ -143,17 +146,12 @@ def test_what_a_person_deploys_between_two_parts_stays(chain: Schedule, answers:
 def test_a_fold_of_a_part_neither_stops_it_nor_counts_as_all_of_it(chain: Schedule) -> None:
     ingested(chain, 1900, 0.01)
     indexed(chain)
-    part = Deployment.objects.get(is_active=True).index
+    first = Deployment.objects.get(is_active=True).index
     ingested(chain, 15_900, 0.08)
 
-    fold = Job.objects.create(kind=JobKind.FOLD, state=JobState.SUCCEEDED, parameters={"index": part.pk})
-    corpus = CorpusSnapshot.objects.create(
-        snapshot_id="f" * 16, path="corpora/fold", articles=1901, share=0.01, job=fold, **ABOUT
-    )
-    into = IndexGeneration.objects.create(
-        generation="fold", model=part.model, corpus=corpus, path="i", rows=3, dim=2, job=fold
-    )
-    IndexGeneration.objects.filter(pk=part.pk).update(folded_into=into)
+    fold = Job.objects.create(kind=JobKind.FOLD, state=JobState.SUCCEEDED, parameters={"index": first.pk})
+    into = another_index(first.model, "fold", corpus=part("f", 1901, 0.01, job=fold), job=fold)
+    IndexGeneration.objects.filter(pk=first.pk).update(folded_into=into)
     Deployment.activate(into)
 
     job = indexed(chain)
@@ -163,9 +161,7 @@ def test_a_fold_of_a_part_neither_stops_it_nor_counts_as_all_of_it(chain: Schedu
 
 def test_a_job_that_somebody_started_already_is_waited_for(chain: Schedule) -> None:
     ended(chain)
-    corpus = CorpusSnapshot.objects.create(
-        snapshot_id="1" * 16, path="corpora/part", articles=1900, share=0.01, **ABOUT
-    )
+    corpus = part("1", 1900, 0.01)
     ended(chain, corpus=corpus.pk)
     model = Deployment.objects.get().model
     same = start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=None)
@@ -178,8 +174,7 @@ def test_when_all_was_read_it_ends_even_if_the_record_says_a_part(chain: Schedul
     """The snapshot of a part is that of the whole where no article stands behind it."""
     ingested(chain, 1900, 0.99)
     assert indexed(chain) is not None
-    part = Deployment.objects.get(is_active=True).index.corpus
-    ended(chain, corpus=part.pk)
+    ended(chain, corpus=Deployment.objects.get(is_active=True).index.corpus_id)
     assert advance() == []
     chain.refresh_from_db()
     assert chain.stage == "" and chain.ingested_by is not None and not chain.ingested_by.parameters["articles_at_most"]

@@ -14,15 +14,13 @@ from realm_core.tasks import TASKS
 from realm_core.training.ablation import ROWS
 from realm_core.training.config import FinetuneConfig, MlmConfig
 from realm_core.training.tasks import Ablate
+from tests.web.console import another_corpus, another_model
+from tests.web.operating import question_set, span_set
 from tests.web.pages import stored
 from webapp.kinds import KINDS, ParameterError
-from webapp.models import CorpusSnapshot, IndexGeneration, Job, JobKind, ModelVersion, Purpose, QuestionSet, SpanSet
+from webapp.models import IndexGeneration, Job, JobKind, Purpose, QuestionSet
 
 pytestmark = pytest.mark.django_db
-
-
-def question_set(name: str, purpose: str) -> QuestionSet:
-    return QuestionSet.objects.create(name=name, purpose=purpose, path=f"questions/{name}.jsonl", questions=3)
 
 
 def finetuning(**changed: Any) -> dict[str, Any]:
@@ -62,8 +60,7 @@ def test_everything_that_is_wrong_is_named() -> None:
 def test_settings_that_do_not_go_together_are_named() -> None:
     stored.deployment()
     index = IndexGeneration.objects.get()
-    spans = SpanSet.objects.create(corpus=index.corpus, path="spans/x", tagger="dates", spans=9, blocks=3)
-    start = {"model": index.model_id, "corpus": index.corpus_id, "index": index.pk, "spans": spans.pk}
+    start = {"model": index.model_id, "corpus": index.corpus_id, "index": index.pk, "spans": span_set(index).pk}
     read = KINDS["pretrain"].read({**start, "query_wordpieces": 32, "pair_wordpieces": 64})
     assert flat(read.task)["pair_wordpieces"] == 64  # less than there must be where 96 are the sentence's
     errors = refused("pretrain", {**start, "query_wordpieces": 64, "pair_wordpieces": 64})
@@ -81,13 +78,10 @@ def test_questions_to_measure_by_are_not_learnt_from() -> None:
 def test_an_index_that_does_not_fit_is_refused() -> None:
     stored.deployment()
     index = IndexGeneration.objects.get()
-    other = ModelVersion.objects.create(name="other", version="1", model_hash="f" * 64, block_hash="e" * 64, path="x")
+    other = another_model(block_hash="e" * 64)
     errors = refused("finetune", finetuning(model=other.pk))
     assert list(errors) == ["index"] and "embeds blocks differently" in errors["index"]
-    corpus = CorpusSnapshot.objects.create(
-        name="other", snapshot_id="d" * 64, path="y", source="jsonl", language="en", articles=1, blocks=1
-    )
-    assert list(refused("finetune", finetuning(corpus=corpus.pk))) == ["index"]
+    assert list(refused("finetune", finetuning(corpus=another_corpus().pk))) == ["index"]
     assert refused("finetune", finetuning(index=None)) == {"index": "is needed, unless BM25 finds the blocks."}
     assert KINDS["finetune"].read(finetuning(index=None, retriever="bm25"))["index"] is None
     assert index.model_id != other.pk
@@ -139,15 +133,9 @@ def test_what_is_wrong_with_an_ablation_is_named_before_it_starts() -> None:
 def ablation() -> dict[str, Any]:
     stored.deployment()
     index = IndexGeneration.objects.get()
-    spans = index.corpus.span_sets.create(path="spans", tagger="dates", spans=1, blocks=1)
-    learn, dev = question_set("learnt", Purpose.LEARN), question_set("dev", Purpose.MEASURE)
-    return {
-        "model": index.model_id,
-        "corpus": index.corpus_id,
-        "spans": spans.pk,
-        "questions": [learn.pk],
-        "dev": [dev.pk],
-    }
+    learn, dev = question_set("learnt", Purpose.LEARN), question_set("dev")
+    records = {"model": index.model_id, "corpus": index.corpus_id, "spans": span_set(index).pk}
+    return {**records, "questions": [learn.pk], "dev": [dev.pk]}
 
 
 def test_an_ablation_that_was_told_in_one_text_is_told_by_setting() -> None:

@@ -17,7 +17,7 @@ from realm_core.runs.activity import duration
 from realm_core.settings import describe
 from realm_core.training.config import FinetuneConfig
 from tests.web.conftest import Person
-from tests.web.console import another_index, another_model, question_set
+from tests.web.console import another_corpus, another_index, another_model, question_set
 from tests.web.pages import stored
 from tests.web.pages.pages import Page
 from webapp.jobs import queue
@@ -97,10 +97,7 @@ def test_a_form_that_nobody_touches_starts_the_job_with_its_defaults(
         assert f'name="{setting.name}"' in page
     form = as_posted(page)
     if kind == "join":  # of two
-        other = another_index(deployment.model)
-        other.corpus = CorpusSnapshot.objects.create(name="other", snapshot_id="o", path="o", articles=1, blocks=1)
-        other.save()
-        form["index"].append(str(other.pk))
+        form["index"].append(str(another_index(deployment.model, corpus=another_corpus()).pk))
     with django_capture_on_commit_callbacks(execute=True):
         response = staff.client.post(f"/manage/jobs/new/{kind}/", form)
     job = Job.objects.get()

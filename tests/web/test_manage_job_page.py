@@ -241,9 +241,7 @@ def test_other_results_are_facts(kind: JobKind, result: dict[str, Any], shown: d
 def test_a_trained_model_leads_to_the_index_that_it_searches_and_another_one_to_a_build(staff: Person) -> None:
     now = stored.deployment()
     trained = job(kind="finetune", state=JobState.SUCCEEDED, result={"model": 2})
-    model = ModelVersion.objects.create(
-        name="tuned", model_hash="tuned", block_hash=now.model.block_hash, path="models/tuned", job_id=trained.pk
-    )
+    model = another_model("tuned", job=trained)
     text = page(staff, trained).content.decode()
     for action in ("calibrate", "evaluate", "deploy"):
         assert f'id="{action}-model-{model.pk}"' in text

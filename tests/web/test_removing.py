@@ -15,6 +15,7 @@ from django.utils import timezone
 from realm_core.errors import RealmError
 from realm_core.object_store import put_folder
 from tests.web.conftest import Person
+from tests.web.console import another_corpus, another_index, another_model
 from tests.web.operating import question_set
 from tests.web.pages import stored
 from webapp.artefacts import removing, retention
@@ -22,7 +23,6 @@ from webapp.artefacts.registering import record_model
 from webapp.models import (
     AskedAnswer,
     AuditEntry,
-    CorpusSnapshot,
     Deployment,
     IndexGeneration,
     Job,
@@ -44,15 +44,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 def unused(settings: object) -> Iterator[dict[str, removing.Removable]]:
     """One of each that nothing uses, beside a deployment of others."""
     stored.deployment()
-    corpus = CorpusSnapshot.objects.create(
-        name="mine", snapshot_id="a" * 16, path="corpora/mine/a", source="jsonl", language="en", articles=2, blocks=3
-    )
-    model = ModelVersion.objects.create(
-        name="mine", version="1", model_hash="b" * 16, block_hash="c" * 16, path="models/mine"
-    )
-    index = IndexGeneration.objects.create(
-        generation="mine", model=model, corpus=corpus, path="indexes/mine", rows=3, dim=2
-    )
+    corpus, model = another_corpus("mine", path="corpora/mine/a"), another_model("mine", block_hash="c" * 16)
+    index = another_index(model, "mine", corpus=corpus)
     SpanSet.objects.create(corpus=corpus, path="spans/mine", tagger="dates", spans=1, blocks=3)
     for path in ("corpora/mine/a", "models/mine", "indexes/mine", "spans/mine"):
         resolve(path).mkdir(parents=True)
@@ -129,15 +122,7 @@ def test_nothing_goes_while_a_backup_is_written_or_from_elsewhere(
     with keep_files(), pytest.raises(RealmError, match="backup"):
         removing.remove(unused["questions"], by=None)
     (tmp_path / "own").mkdir()
-    corpus = CorpusSnapshot.objects.create(
-        name="own",
-        snapshot_id="d" * 16,
-        path=portable(tmp_path / "own"),
-        source="x",
-        language="en",
-        articles=1,
-        blocks=1,
-    )
+    corpus = another_corpus("own", path=portable(tmp_path / "own"))
     assert removing.remove(corpus, by=None) == 0 and (tmp_path / "own").exists()
 
 
@@ -265,9 +250,9 @@ def test_what_was_made_again_since_stays_in_the_store(
 def test_what_a_fold_superseded_goes_wherever_it_is(unused: dict[str, removing.Removable], store: Path) -> None:
     made, corpus = unused["index"], unused["corpus"]
     assert isinstance(made, IndexGeneration)
-    others = {"model": made.model, "corpus": stored.deployment().index.corpus, "rows": 3, "dim": 2}
-    last = IndexGeneration.objects.create(generation="last", path="indexes/last", **others)
-    IndexGeneration.objects.create(generation="first", path="indexes/first", folded_into=made, **others)
+    stored.deployment()
+    last = another_index(made.model, "last")
+    another_index(made.model, "first", folded_into=made)
     IndexGeneration.objects.filter(pk=made.pk).update(folded_into=last)
     for record in (made, corpus):
         shutil.rmtree(resolve(record.path))

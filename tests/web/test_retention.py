@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from tests.web.conftest import Person
+from tests.web.console import another_corpus, another_index
 from tests.web.operating import question_set
 from tests.web.pages import stored
 from webapp.artefacts import retention
@@ -24,7 +25,6 @@ from webapp.kinds import Kind, ParameterError, Parameters
 from webapp.models import (
     AskedAnswer,
     AuditEntry,
-    CorpusSnapshot,
     Deployment,
     Feedback,
     IndexGeneration,
@@ -50,15 +50,7 @@ def deployed() -> Iterator[Deployment]:
 
 def generation(number: int, deployed: Deployment, **values: Any) -> IndexGeneration:
     """A generation with files, the higher its number the newer."""
-    index = IndexGeneration.objects.create(
-        generation=f"old-{number}",
-        model=deployed.model,
-        corpus=deployed.index.corpus,
-        path=f"indexes/old-{number}",
-        rows=3,
-        dim=2,
-        **values,
-    )
+    index = another_index(deployed.model, f"old-{number}", **values)
     folder = resolve(index.path)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vectors").write_bytes(b"0123456789")
@@ -162,9 +154,7 @@ def test_what_answers_stays_also_where_the_clock_was_put_back(deployed: Deployme
 
 
 def test_every_corpus_keeps_its_own_newest(deployed: Deployment) -> None:
-    other = CorpusSnapshot.objects.create(
-        name="another", snapshot_id="a" * 16, path="corpora/a", source="x", language="en", articles=2, blocks=3
-    )
+    other = another_corpus()
     olds = [generation(number, deployed) for number in range(2)]
     IndexGeneration.objects.filter(pk__in=[index.pk for index in olds]).update(corpus=other)
     for number in (2, 3):

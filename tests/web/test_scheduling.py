@@ -11,6 +11,7 @@ from django.utils import timezone
 from realm_core.errors import RealmError
 from realm_core.model.tasks import OWN
 from tests.web.conftest import Person
+from tests.web.console import another_corpus, another_model
 from tests.web.operating import evaluation, question_set
 from tests.web.pages import stored
 from webapp.deployments.service import Verdict
@@ -41,15 +42,11 @@ def deployed() -> IndexGeneration:
 
 
 def newer_snapshot() -> CorpusSnapshot:
-    return CorpusSnapshot.objects.create(
-        name="vital-en", snapshot_id="f" * 16, path="corpora/newer", source="vital", language="en", articles=2, blocks=3
-    )
+    return another_corpus("vital-en", snapshot_id="f" * 16, source="vital")
 
 
-def new_model(block_hash: str = "n" * 16) -> ModelVersion:
-    return ModelVersion.objects.create(
-        name="new", version=block_hash[:4], model_hash=block_hash, block_hash=block_hash, path="models/new"
-    )
+def new_model() -> ModelVersion:
+    return another_model("new", block_hash="n" * 16)
 
 
 def schedule(trigger: str = Trigger.EVERY, **values: Any) -> Schedule:

@@ -26,6 +26,7 @@ from realm_core.index.manifest import SHIPPED, read_manifest
 from realm_core.model.identity import read_hashes
 from realm_core.runs.activity import Activity
 from tests.tiny import tiny_model, tiny_snapshot
+from tests.web.console import another_corpus, another_index, another_model
 from webapp.artefacts.registering import adopt_model
 from webapp.deployments import service as deploying
 from webapp.models import (
@@ -217,12 +218,9 @@ def test_a_newer_model_answers_from_the_corpus_and_the_index_that_answer(
 ) -> None:
     setup()
     answering = IndexGeneration.objects.get()
-    place = {"model": answering.model, "path": answering.path, "rows": 5, "dim": 4}
-    newer = CorpusSnapshot.objects.create(
-        snapshot_id="newer", name="vital-en", path=answering.corpus.path, source="default", articles=9, blocks=5
-    )
-    IndexGeneration.objects.create(generation="of newer", corpus=newer, **place)
-    IndexGeneration.objects.create(generation="another", corpus=answering.corpus, **place)
+    newer = another_corpus("vital-en", path=answering.corpus.path, source="default")
+    another_index(answering.model, "of newer", corpus=newer, path=answering.path)
+    another_index(answering.model, "another", path=answering.path)
     CorpusSnapshot.objects.filter(pk=answering.corpus_id).update(source="vital")
     write_model(tmp_path, "two", "block-one")
     said = setup()
@@ -270,11 +268,8 @@ def test_a_newer_model_does_not_take_the_place_of_another_corpus(
     setup()
     first = IndexGeneration.objects.get()
     folder = shutil.copytree(corpora_dir() / "vital-en" / "snap", corpora_dir() / "mine" / "snap")
-    mine = CorpusSnapshot.objects.create(snapshot_id="m", name="mine", path=str(folder), articles=3, blocks=5)
-    index = IndexGeneration.objects.create(
-        generation="mine", model=first.model, corpus=mine, path=first.path, rows=5, dim=4
-    )
-    theirs = Deployment.activate(index)
+    mine = another_corpus("mine", path=str(folder))
+    theirs = Deployment.activate(another_index(first.model, "mine", corpus=mine, path=first.path))
     write_model(tmp_path, "two", "block-one")
     assert setup() == "" and Deployment.active() == theirs
 
@@ -285,16 +280,12 @@ def test_an_index_that_retention_removed_is_not_built_again(
     setup()
     first = IndexGeneration.objects.get()
     folder = shutil.copytree(indexes_dir() / first.generation, indexes_dir() / "theirs")
-    other = ModelVersion.objects.create(name="theirs", version="1", model_hash="t", path="models/theirs")
+    other = another_model("theirs", block_hash="")
     (models_dir() / "theirs").mkdir()
     config = {"weights_sha256": "w", "block_hash": "", "model": {}}
     (models_dir() / "theirs" / "config.json").write_text(json.dumps(config))
     ModelVersion.objects.filter(pk=other.pk).update(model_hash=read_hashes(models_dir() / "theirs")[0])
-    theirs = Deployment.activate(
-        IndexGeneration.objects.create(
-            generation="theirs", model=other, corpus=first.corpus, path=str(folder), rows=5, dim=4
-        )
-    )
+    theirs = Deployment.activate(another_index(other, "theirs", path=str(folder)))
     shutil.rmtree(indexes_dir() / first.generation)
     IndexGeneration.objects.filter(pk=first.pk).update(removed_at=timezone.now())
     assert setup() == "" and activities.ran == ["ingest", "index"] and Deployment.active() == theirs
@@ -318,10 +309,7 @@ def test_what_staff_deployed_stays(setup: Callable[[], str], tmp_path: Path) -> 
 def test_a_deployment_whose_files_are_gone_is_replaced(setup: Callable[[], str]) -> None:
     setup()
     first = IndexGeneration.objects.get()
-    gone = IndexGeneration.objects.create(
-        generation="gone", model=first.model, corpus=first.corpus, path="indexes/gone", rows=5, dim=4
-    )
-    Deployment.activate(gone)
+    Deployment.activate(another_index(first.model, "gone"))
     assert "files" in setup().lower()
     active = Deployment.active()
     assert active is not None and active.index.generation != "gone"
