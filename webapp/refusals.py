@@ -25,14 +25,15 @@ class InvalidRequest(Exception):
 class StateConflict(Exception):
     """The request conflicts with the present state (409 in REST).
 
-    retry_after_s: seconds after which it may be possible; None: waiting does not help.
+    retry_after_s: seconds after which it may be possible; None: waiting does not help. members: of the problem details
+    besides the standard ones.
     """
 
     retry_after_s: int | None = None
 
-    def members(self) -> dict[str, Any]:
-        """Members of the problem details besides the standard ones."""
-        return {}
+    def __init__(self, detail: str, **members: Any) -> None:
+        super().__init__(detail)
+        self.members = members
 
 
 class PreconditionFailed(StateConflict):

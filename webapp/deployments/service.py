@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -110,12 +109,9 @@ class NotConfirmed(StateConflict, RealmError):
     """The check has doubts that are not, or not all, confirmed. check: with its findings."""
 
     def __init__(self, check: PairCheck) -> None:
-        super().__init__(f"{' '.join(check.doubts)} To deploy it all the same, confirm that.")
+        says = f"{' '.join(check.doubts)} To deploy it all the same, confirm that."
+        super().__init__(says, doubts=list(check.doubts), confirm=check.digest)
         self.check = check
-
-    def members(self) -> dict[str, Any]:
-        """The doubts, and the value that confirms them."""
-        return {"doubts": list(self.check.doubts), "confirm": self.check.digest}
 
 
 def check(index: IndexGeneration, model: ModelVersion | None = None) -> PairCheck:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from webapp.refusals import PreconditionFailed
 
@@ -20,13 +20,10 @@ class ChangedMeanwhile(PreconditionFailed):
     def __init__(self, document_id: str, version: str) -> None:
         super().__init__(
             f"The document {document_id!r} was changed meanwhile, so nothing of this edit has happened. Its version is "
-            f"{version!r} now."
+            f"{version!r} now.",
+            version=version,
         )
         self.version = version
-
-    def members(self) -> dict[str, Any]:
-        """The present version."""
-        return {"version": self.version}
 
 
 def version_of(document: LivingDocument) -> str:

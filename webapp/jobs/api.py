@@ -29,11 +29,10 @@ from webapp.jobs.serializers import (
 )
 from webapp.kinds import KINDS, ParameterError, startable
 from webapp.models import Job, JobKind, JobState, Queue
-from webapp.refusals import FieldError, InvalidRequest
+from webapp.refusals import FieldError, InvalidRequest, StateConflict
 from webapp.rest.base import OperatorView, checked, problem_responses, without_body
 from webapp.rest.lists import RecordList, page_example, page_response
 from webapp.rest.parameters import by_time, by_truth, by_word, only_parameters, whole_number
-from webapp.rest.problems import Conflict
 
 _LIST: Final = RecordList(
     filters=(
@@ -167,7 +166,7 @@ class StopView(OperatorView):
         without_body(request)
         job = _job(job_id)
         if not services.stop(job, by=self.operator):
-            raise Conflict(f"The job is {job.get_state_display()}; there is nothing to stop.")
+            raise StateConflict(f"The job is {job.get_state_display()}; there is nothing to stop.")
         return Response(JobDetailSerializer(job).data)
 
 
@@ -190,7 +189,7 @@ class ResumeView(OperatorView):
         except services.AlreadyActive as error:
             raise _duplicate(request, error) from None
         if not resumed:
-            raise Conflict(f"The job is {job.get_state_display()}; it cannot be resumed.")
+            raise StateConflict(f"The job is {job.get_state_display()}; it cannot be resumed.")
         return Response(JobDetailSerializer(job).data)
 
 
@@ -258,5 +257,5 @@ def _parameter_errors(error: ParameterError) -> list[FieldError]:
     ]
 
 
-def _duplicate(request: Request, error: services.AlreadyActive) -> Conflict:
-    return Conflict(str(error), job=reverse("api-job", args=[error.job.pk], request=request))
+def _duplicate(request: Request, error: services.AlreadyActive) -> StateConflict:
+    return StateConflict(str(error), job=reverse("api-job", args=[error.job.pk], request=request))

@@ -33,16 +33,6 @@ DATABASE_ERRORS: Final = (OperationalError, InterfaceError)
 _DATABASE_RETRY_S: Final = 5
 
 
-class Conflict(exceptions.APIException):
-    """A conflict with the present state (409). members: of the problem, beside the detail."""
-
-    status_code = 409
-
-    def __init__(self, detail: str, **members: Any) -> None:
-        super().__init__(detail)
-        self.members = members
-
-
 def problem(status: int, detail: str, errors: Sequence[FieldError] = (), **members: Any) -> dict[str, Any]:
     """The body of an error response. members: additional members of the problem."""
     body: dict[str, Any] = {
@@ -83,7 +73,7 @@ def describe(error: Exception) -> ErrorDescription | None:
         headers["Retry-After"] = str(_DATABASE_RETRY_S)
     elif isinstance(error, StateConflict):
         status = 412 if isinstance(error, PreconditionFailed) else 409
-        detail, members = str(error), error.members()
+        detail, members = str(error), error.members
         if error.retry_after_s is not None:
             headers["Retry-After"] = str(error.retry_after_s)
     elif isinstance(error, CannotStore):
@@ -109,7 +99,6 @@ def describe(error: Exception) -> ErrorDescription | None:
             headers["Retry-After"] = str(round(wait_s))
         if challenge := getattr(error, "auth_header", None):  # of a 401
             headers["WWW-Authenticate"] = challenge
-        members = getattr(error, "members", {})
     else:
         return None
     return ErrorDescription(problem(status, detail, errors, **members), headers)
