@@ -13,14 +13,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse_lazy
 from django.utils.decorators import method_decorator
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from realm_core.errors import RealmError
 from webapp.access.roles import Action, Role, grantable_scopes, role_of
 from webapp.accounts import service as accounts
 from webapp.models import ApiToken, AuditEntry
-from webapp.pages.guards import allowed, staff_member
+from webapp.pages.guards import account_action, account_form, account_page, allowed, staff_member
 
 _ABOUT_SCOPES: Final = {
     "ask": "ask: questions, retrieval, kept answers",
@@ -57,17 +55,13 @@ class TokenForm(forms.Form):
         scopes.choices = [(scope, _ABOUT_SCOPES[scope]) for scope in grantable_scopes(user)]
 
 
-@allowed(Action.ACCOUNT)
-@never_cache
-@require_GET
+@account_page
 def account(request: HttpRequest) -> HttpResponse:
     """The account page."""
     return _page(request, TokenForm(staff_member(request)))
 
 
-@allowed(Action.ACCOUNT)
-@never_cache
-@require_http_methods(["GET", "POST"])
+@account_form
 def make_token(request: HttpRequest) -> HttpResponse:
     """Make a token and show it once: it is only in this response, not even in the session."""
     if request.method != "POST":
@@ -89,8 +83,7 @@ def make_token(request: HttpRequest) -> HttpResponse:
     return response
 
 
-@allowed(Action.ACCOUNT)
-@require_POST
+@account_action
 def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
     """Revoke a token of this account."""
     user = staff_member(request)

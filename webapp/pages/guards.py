@@ -52,6 +52,7 @@ def _action(action: Action) -> Callable[[View], View]:
 # A page that is only read; one with a form, which posts to its own address; what a button posts to.
 console_page, console_form, console_action = (kind(Action.OPERATE) for kind in (_page, _form, _action))
 curator_page, curator_form, curator_action = (kind(Action.CURATE) for kind in (_page, _form, _action))
+account_page, account_form, account_action = (kind(Action.ACCOUNT) for kind in (_page, _form, _action))
 
 
 def staff_member(request: HttpRequest) -> User:
