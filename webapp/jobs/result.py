@@ -6,7 +6,6 @@ Records that a job made have pages of their own; this is the rest of the result 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from django.contrib.humanize.templatetags.humanize import intcomma
@@ -16,46 +15,16 @@ from realm_core.runs.activity import duration
 from webapp.models import Job, JobKind
 from webapp.templatetags.numbers import percent, seconds
 
-
-@dataclass(frozen=True)
-class TableCell:
-    """A figure of a row. best: whether no other row has a larger one."""
-
-    value: float
-    best: bool
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """A row of the paper's table 2. cells: exact match and zero-shot recall at 5 on each question set."""
-
-    title: str
-    cells: list[TableCell]
-
-
-@dataclass(frozen=True)
-class StageRow:
-    """A stage of the ablation. took: "" if unknown."""
-
-    name: str
-    budget: str
-    took: str
-
-
-@dataclass(frozen=True)
-class Ablation:
-    """The table. sets: name and number of questions of each question set."""
-
-    sets: list[tuple[str, int]]
-    rows: list[TableRow]
-    stages: list[StageRow]
-
-
 _COLUMNS: Final = ("exact_match", "zero_shot_recall@5")
 
 
-def ablation(job: Job) -> Ablation | None:
-    """The table of an ablation; None if there is none yet, and for other kinds."""
+def ablation(job: Job) -> dict[str, Any] | None:
+    """The table of an ablation, as the paper's table 2; None if there is none yet, and for other kinds.
+
+    sets: name and number of questions of each question set. rows: title and cells, for each set exact match and
+    zero-shot recall at 5: a value, and whether no other row has a larger one. stages: name, budget, and what it took,
+    "" if unknown.
+    """
     result = job.result
     if job.kind != JobKind.ABLATE or not result:
         return None
@@ -63,23 +32,20 @@ def ablation(job: Job) -> Ablation | None:
     columns = [(column, dev) for dev, _ in sets for column in _COLUMNS]
     best = {(column, dev): max(row[column][dev] for row in result["rows"]) for column, dev in columns}
     several = len(result["rows"]) > 1
-    return Ablation(
-        sets=sets,
-        rows=[
-            TableRow(
-                row["title"],
-                [
-                    TableCell(row[column][dev], several and row[column][dev] == best[column, dev] > 0)
-                    for column, dev in columns
-                ],
-            )
+
+    def cell(value: float, largest: float) -> dict[str, Any]:
+        return {"value": value, "best": several and value == largest > 0}
+
+    return {
+        "sets": sets,
+        "rows": [
+            {"title": row["title"], "cells": [cell(row[column][dev], best[column, dev]) for column, dev in columns]}
             for row in result["rows"]
         ],
-        stages=[
-            StageRow(one["name"], one["budget"], "" if one["seconds"] is None else duration(one["seconds"]))
-            for one in result["stages"]
+        "stages": [
+            {**one, "took": "" if one["seconds"] is None else duration(one["seconds"])} for one in result["stages"]
         ],
-    )
+    }
 
 
 # Figures of a result that pages show, with their formatting, except those that the record's own page shows.
