@@ -7,10 +7,11 @@ from io import StringIO
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.test import Client
 from django.utils import timezone
 
+from tests.web.command_line import command
 from tests.web.conftest import FakeEngine, Person
 from tests.web.operating import TokenClient, post, problem
 from webapp.models import ApiToken, AskedAnswer, AuditEntry
@@ -45,7 +46,7 @@ def test_tokens_end(engine: FakeEngine, member: Person) -> None:
     expired = TokenClient(owner, "ask", expires_at=timezone.now() - timedelta(seconds=1))
     revoked, dismissed = TokenClient(owner, "ask"), TokenClient(owner, "ask")
     assert post(revoked, "ask", QUESTION).status_code == 201
-    call_command("revoke_token", revoked.record.start, stdout=StringIO())
+    command("revoke_token", revoked.record.start)
     for client in (expired, revoked):
         problem(post(client, "ask", QUESTION), 401)
     User.objects.update(is_active=False)
@@ -97,31 +98,27 @@ def test_the_last_use_is_noted_once_a_minute(staff: Person) -> None:
 
 
 def test_create_and_revoke(staff: Person) -> None:
-    out, said = StringIO(), StringIO()
+    said = StringIO()
     options = ["--scope", "operate", "--scope", "ask", "--name", "nightly", "--days", "30"]
-    call_command("create_token", "Stella", *options, stdout=out, stderr=said)
-    token = out.getvalue().strip()
+    token = command("create_token", "Stella", *options, stderr=said).strip()
     record = ApiToken.objects.get()
     assert ApiToken.of(token) == record and record.scopes == ["ask", "operate"] and record.name == "nightly"
     assert record.expires_at is not None and 29 < (record.expires_at - timezone.now()).days + 1 <= 30
     assert token not in said.getvalue() and "Stella" in said.getvalue()
     assert Client(headers={"Authorization": f"Bearer {token}"}).get("/api/v1/jobs").status_code == 200
 
-    listed = StringIO()
-    call_command("revoke_token", stdout=listed)
-    assert token[:12] in listed.getvalue() and token not in listed.getvalue() and "nightly" in listed.getvalue()
-    assert "not active" not in listed.getvalue()
+    listed = command("revoke_token")
+    assert token[:12] in listed and token not in listed and "nightly" in listed
+    assert "not active" not in listed
     User.objects.filter(username="Stella").update(is_active=False)
-    listed = StringIO()
-    call_command("revoke_token", stdout=listed)
-    assert "refused while the account is not active" in listed.getvalue()
+    assert "refused while the account is not active" in command("revoke_token")
     User.objects.filter(username="Stella").update(is_active=True)
-    call_command("revoke_token", token, stdout=StringIO())
+    command("revoke_token", token)
     assert ApiToken.of(token) is None
     with pytest.raises(CommandError, match="No valid token"):
-        call_command("revoke_token", token)
+        command("revoke_token", token)
     with pytest.raises(CommandError, match="No valid token"):
-        call_command("revoke_token", "realm_")
+        command("revoke_token", "realm_")
     entries = [(e.action, e.name, e.details["user"]) for e in AuditEntry.objects.order_by("pk")]
     assert entries == [("token.create", "command line", "Stella"), ("token.revoke", "command line", "Stella")]
     assert token not in str([(e.target, e.details) for e in AuditEntry.objects.all()])
@@ -139,5 +136,5 @@ def test_create_and_revoke(staff: Person) -> None:
 )
 def test_tokens_that_cannot_be_made(member: Person, arguments: list[str], said: str) -> None:
     with pytest.raises(CommandError, match=said):
-        call_command("create_token", *arguments)
+        command("create_token", *arguments)
     assert not ApiToken.objects.exists()

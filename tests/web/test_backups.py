@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tarfile
 import time
-from io import StringIO
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.test import Client
 from django.utils import timezone
 
@@ -25,6 +24,7 @@ import webapp.serving.living
 from tests.core.documents.pdfs import column, pdf
 from tests.migrated import migrated
 from tests.tiny import tiny_deployment
+from tests.web.command_line import command
 from tests.web.operating import evaluation, job, question_set
 from tests.web.pages import stored
 from webapp.artefacts.registering import record_corpus, record_index, record_model
@@ -70,11 +70,11 @@ def test_edited_documents_are_restored_with_their_texts_and_pdfs(
     documents.change("oulu", DocumentInput(Text("Oulu is a city in the north."), "oulu", "Oulu"), by=None)
     documents.add([DocumentInput(File(report, "castles.pdf"), "castles")], by=None)
     holder().close()
-    call_command("backup", str(tmp_path / "backup.tar"), stdout=StringIO())
-    call_command("flush", interactive=False, verbosity=0)
+    command("backup", str(tmp_path / "backup.tar"))
+    command("flush", interactive=False, verbosity=0)
     shutil.rmtree(data)
     data.mkdir()
-    call_command("restore", str(tmp_path / "backup.tar"), stdout=StringIO())
+    command("restore", str(tmp_path / "backup.tar"))
 
     webapp.serving.living._views.clear()
     webapp.serving.living._shared_store.cache_clear()
@@ -106,13 +106,13 @@ def test_everything_is_as_it_was(data: Path, index: IndexGeneration, tmp_path: P
     files = contents(data)
 
     backup = tmp_path / "backup.tar"
-    call_command("backup", str(backup), stdout=StringIO())
+    command("backup", str(backup))
     assert backup.stat().st_mode & 0o077 == 0
     assert AuditEntry.objects.get(action="backup").target == "backup.tar"
-    call_command("flush", interactive=False, verbosity=0)
+    command("flush", interactive=False, verbosity=0)
     shutil.rmtree(data)
     data.mkdir()
-    call_command("restore", str(backup), stdout=StringIO())
+    command("restore", str(backup))
 
     assert shown(browser, asked) == before  # the session holds, too
     named = ("tiny/model", "tiny/indexes", "tiny/corpora", "questions/", "secret_key", measured.predictions)
@@ -133,15 +133,14 @@ def test_what_lies_elsewhere_is_named(data: Path, tmp_path: Path) -> None:
     model, index, corpus = tiny_deployment(tmp_path / "elsewhere")
     record_corpus(corpus)
     record_index(index, model=record_model(model))
-    out = StringIO()
-    call_command("backup", str(tmp_path / "backup.tar"), stdout=out)
-    assert all(str(folder.resolve()) in out.getvalue() for folder in (model, index, corpus))
+    said = command("backup", str(tmp_path / "backup.tar"))
+    assert all(str(folder.resolve()) in said for folder in (model, index, corpus))
 
 
 def test_nothing_is_restored_over_something(data: Path, index: IndexGeneration, tmp_path: Path) -> None:
-    call_command("backup", str(tmp_path / "backup.tar"), stdout=StringIO())
+    command("backup", str(tmp_path / "backup.tar"))
     with pytest.raises(CommandError, match="not empty"):
-        call_command("restore", str(tmp_path / "backup.tar"))
+        command("restore", str(tmp_path / "backup.tar"))
 
 
 @pytest.mark.nightly
@@ -156,17 +155,16 @@ def test_a_process_that_has_not_asked_the_database_yet_makes_a_backup(tmp_path: 
 
 def test_what_lies_there_damaged_is_moved_aside(data: Path, index: IndexGeneration, tmp_path: Path) -> None:
     backup = tmp_path / "backup.tar"
-    call_command("backup", str(backup), stdout=StringIO())
-    call_command("flush", interactive=False, verbosity=0)
+    command("backup", str(backup))
+    command("flush", interactive=False, verbosity=0)
     weights = data / index.model.path / "model.safetensors"
     whole = weights.read_bytes()
     weights.write_bytes(whole[:-1] + b"x")
     (data / index.path / "of-later").write_text("more than the backup has is no damage")
-    out = StringIO()
-    call_command("restore", str(backup), stdout=out)
+    said = command("restore", str(backup))
     assert weights.read_bytes() == whole and (data / index.path / "of-later").exists()
     aside = data / "before-restore" / "1" / index.model.path
-    assert (aside / "model.safetensors").read_bytes()[-1:] == b"x" and str(aside) in out.getvalue()
+    assert (aside / "model.safetensors").read_bytes()[-1:] == b"x" and str(aside) in said
     assert [path.name for path in (data / "before-restore" / "1").iterdir()] == [index.model.path.split("/")[0]]
 
 
@@ -190,9 +188,9 @@ def test_a_backup_waits_for_a_removal_that_is_under_way(data: Path, index: Index
 def test_a_backup_that_cannot_be_made_leaves_nothing(data: Path, index: IndexGeneration, tmp_path: Path) -> None:
     shutil.rmtree(data / index.path)
     with pytest.raises(CommandError, match="does not exist"):
-        call_command("backup", str(tmp_path / "backup.tar"))
+        command("backup", str(tmp_path / "backup.tar"))
     with pytest.raises(CommandError, match="cannot be written"):
-        call_command("backup", str(tmp_path / "nowhere" / "backup.tar"))
+        command("backup", str(tmp_path / "nowhere" / "backup.tar"))
     assert list(tmp_path.glob("*backup*")) == [] and list(data.glob(".*")) == []
 
 
@@ -202,18 +200,18 @@ def test_what_is_no_backup(data: Path, tmp_path: Path) -> None:
         archive.add(tmp_path / "text.tar", "about.json")
     for name in ("text.tar", "other.tar", "absent.tar"):
         with pytest.raises(CommandError, match="cannot be restored"):
-            call_command("restore", str(tmp_path / name))
+            command("restore", str(tmp_path / name))
 
 
 def test_a_backup_of_another_version(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    call_command("backup", str(tmp_path / "backup.tar"), stdout=StringIO())
+    command("backup", str(tmp_path / "backup.tar"))
     own = backups._migrations()
     monkeypatch.setattr("webapp.operations.backups._migrations", lambda: own[:-1])
     with pytest.raises(CommandError, match="newer version"):
-        call_command("restore", str(tmp_path / "backup.tar"))
+        command("restore", str(tmp_path / "backup.tar"))
     monkeypatch.setattr("webapp.operations.backups._migrations", lambda: [*own, "9998_next", "9999_last"])
     with pytest.raises(CommandError, match=r"before 9998_next\..* -- webapp/migrations/9998_next\.py\)~1$"):
-        call_command("restore", str(tmp_path / "backup.tar"))
+        command("restore", str(tmp_path / "backup.tar"))
 
 
 def shown(browser: Client, asked: AskedAnswer) -> dict[str, Any]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 import webapp.operations.activity as core
 from realm_core.errors import RealmError, Stopped
+from tests.web.command_line import command
 from tests.web.conftest import FakeEngine, Loader
 from webapp.models import (
     AskedAnswer,
@@ -22,24 +22,18 @@ from webapp.operations import backups
 pytestmark = pytest.mark.django_db
 
 
-def run(*arguments: Any, **options: Any) -> str:
-    out = StringIO()
-    call_command(*arguments, stdout=out, **options)
-    return out.getvalue()
-
-
 # ---- ask
 
 
 def test_ask_as_json_prints_the_object_of_the_api(engine: FakeEngine, client: Any) -> None:
-    printed = json.loads(run("ask", "Who directed it?", "--k", "2", "--json"))
+    printed = json.loads(command("ask", "Who directed it?", "--k", "2", "--json"))
     assert engine.asked == [("Who directed it?", 2, ())]
     assert printed == client.get(f"/api/v1/answers/{printed['id']}").json()
     assert engine.closed
 
 
 def test_ask_for_people(engine: FakeEngine) -> None:
-    said = run("ask", "Who directed it?")
+    said = command("ask", "Who directed it?")
     assert said.startswith("Stanley Kubrick   (confidence 0.70, probability 0.5")
     assert "[Stanley Kubrick]" in said and "posterior" in said and "Others: Arthur C. Clarke" in said
     assert AskedAnswer.objects.count() == 1
@@ -48,12 +42,12 @@ def test_ask_for_people(engine: FakeEngine) -> None:
 @pytest.mark.parametrize(("arguments", "said"), [(("",), "Write a question"), (("Who?", "--k", "0"), "between 1 and")])
 def test_ask_what_cannot_be_asked(loader: Loader, arguments: tuple[str, ...], said: str) -> None:
     with pytest.raises(CommandError, match=said):
-        run("ask", *arguments)
+        command("ask", *arguments)
 
 
 def test_ask_while_nothing_is_deployed(loader: Loader) -> None:
     with pytest.raises(CommandError, match="Nothing is deployed"):
-        run("ask", "Who?")
+        command("ask", "Who?")
 
 
 # ---- realm_core in a process of its own
@@ -106,7 +100,7 @@ def test_an_activity_s_result(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_is_refused_ends_with_2_and_a_sentence(arguments: tuple[str, ...]) -> None:
     with pytest.raises(CommandError, match=r"\w.*\.$") as refused:
-        run(*arguments)
+        command(*arguments)
     assert refused.value.returncode == 2
 
 
@@ -116,5 +110,5 @@ def test_what_was_stopped_ends_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(backups, "back_up", interrupted)
     with pytest.raises(CommandError, match="Stopped") as stopped:
-        run("backup", "file.tar")
+        command("backup", "file.tar")
     assert stopped.value.returncode == 3

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from io import StringIO
 
 import pytest
 from axes.models import AccessLog
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.test import Client
 from django.utils import timezone
 
+from tests.web.command_line import command
 from tests.web.conftest import FakeEngine, Person
 from webapp.accounts.forgetting import LOGINS_KEPT, forget_logins
 from webapp.accounts.service import make_token
@@ -41,19 +41,13 @@ def leaver(engine: FakeEngine) -> tuple[User, Client]:
     return user, client
 
 
-def run(*arguments: str) -> str:
-    out = StringIO()
-    call_command("forget_person", *arguments, stdout=out)
-    return out.getvalue()
-
-
 def test_all_that_is_kept_of_a_person_goes(leaver: tuple[User, Client], member: Person, engine: FakeEngine) -> None:
     user, client = leaver
     member.client.post("/", {"question": "Asked by another?"})
     others = AskedAnswer.objects.get(asker=member.user)
     Feedback.objects.create(answer=others, by=user, right=True)
-    assert "       3  questions" in run("Lea") and AskedAnswer.objects.count() == 4
-    assert "       3  questions" in run("Lea", "--yes")
+    assert "       3  questions" in command("forget_person", "Lea") and AskedAnswer.objects.count() == 4
+    assert "       3  questions" in command("forget_person", "Lea", "--yes")
     assert list(AskedAnswer.objects.all()) == [others]
     assert not Feedback.objects.exists() and not ApiToken.objects.exists()
     assert not AccessLog.objects.filter(username="Lea").exists()
@@ -67,7 +61,7 @@ def test_all_that_is_kept_of_a_person_goes(leaver: tuple[User, Client], member: 
 def test_what_an_administrator_did_stays_without_the_name(staff: Person) -> None:
     User.objects.create_superuser("Root", password=PASSWORD)
     entry = AuditEntry.record("deploy", "Deployment 1", by=staff.user)
-    run(staff.name, "--yes")
+    command("forget_person", staff.name, "--yes")
     entry.refresh_from_db()
     assert (entry.name, entry.target, entry.by) == (f"account {staff.user.pk}", "Deployment 1", None)  # type: ignore[union-attr]
 
@@ -75,9 +69,9 @@ def test_what_an_administrator_did_stays_without_the_name(staff: Person) -> None
 def test_the_only_superuser_and_nobody_are_refused(db: None) -> None:
     User.objects.create_superuser("Root", password=PASSWORD)
     with pytest.raises(CommandError, match="the only superuser"):
-        run("Root", "--yes")
+        command("forget_person", "Root", "--yes")
     with pytest.raises(CommandError, match="no account Nobody"):
-        run("Nobody")
+        command("forget_person", "Nobody")
 
 
 def test_old_records_of_logins_and_ended_sessions_go(db: None) -> None:

@@ -20,10 +20,16 @@ def job_in(state: JobState, owner: str = "") -> Job:
     return Job.objects.create(kind=JobKind.INDEX, state=state, lease_owner=owner, lease_expires_at=lease)
 
 
+def taken(job: Job | None = None, owner: str = "one", seconds: int = 60) -> Job:
+    """A queued job that a worker has claimed."""
+    claimed = Job.claim((job or job_in(JobState.QUEUED)).pk, owner, seconds)
+    assert claimed is not None
+    return claimed
+
+
 def test_only_the_first_claim_wins() -> None:
     job = job_in(JobState.QUEUED)
-    won = Job.claim(job.pk, "one", 60)
-    assert won is not None
+    won = taken(job)
     assert (won.state, won.lease_owner, won.attempt) == (JobState.RUNNING, "one", 0)
     assert won.started_at is not None
     assert Job.claim(job.pk, "two", 60) is None
@@ -121,9 +127,8 @@ def test_resume(state: JobState) -> None:
 
 @pytest.mark.parametrize(("how", "fruitless"), [({}, 0), ({"fruitless": True, "error": "It died.", "log": "Oh"}, 1)])
 def test_giving_back_says_whether_the_attempt_was_fruitless(how: dict[str, Any], fruitless: int) -> None:
-    job = job_in(JobState.QUEUED)
-    claimed = Job.claim(job.pk, "one", 60)
-    assert claimed is not None and claimed.begin("one")
+    claimed = taken()
+    assert claimed.begin("one")
     assert not claimed.give_back("two")
     assert claimed.give_back("one", **how)
     assert (claimed.state, claimed.lease_owner) == (JobState.QUEUED, "")
@@ -140,8 +145,8 @@ def test_attempts_are_processes_that_were_begun_and_only_go_up() -> None:
         (False, lambda claimed: claimed.give_back("one")),
         (True, lambda claimed: claimed.give_back("one", fruitless=True)),
     ):
-        claimed = Job.claim(job.pk, "one", 60)
-        assert claimed is not None and not claimed.begin("two")
+        claimed = taken(job)
+        assert not claimed.begin("two")
         told.append(claimed.attempt)
         assert not began or claimed.begin("one")
         told.append(claimed.attempt)
@@ -159,8 +164,7 @@ def test_giving_back_what_should_stop_stops_it() -> None:
 def test_a_lost_worker_s_job_is_queued_again_until_it_has_had_enough_attempts() -> None:
     job = job_in(JobState.QUEUED)
     for attempt in range(1, MAX_ATTEMPTS + 1):
-        claimed = Job.claim(job.pk, f"worker {attempt}", -1)  # the lease is over at once
-        assert claimed is not None and claimed.fruitless == attempt
+        assert taken(job, f"worker {attempt}", -1).fruitless == attempt  # the lease is over at once
         requeued = Job.recover_expired()
         job.refresh_from_db()
         if attempt < MAX_ATTEMPTS:
@@ -215,10 +219,9 @@ def test_what_has_changed_in_this_very_moment_is_not_recovered(
 
 def test_the_first_owner_cannot_end_what_another_has_taken_over() -> None:
     job = job_in(JobState.QUEUED)
-    first = Job.claim(job.pk, "one", -1)
+    first = taken(job, seconds=-1)
     Job.recover_expired()
-    second = Job.claim(job.pk, "two", 60)
-    assert first is not None and second is not None
+    second = taken(job, "two")
     assert first.heartbeat("one", 60) is None
     assert not first.finish("one", JobState.SUCCEEDED, result={"of": "one"})
     assert second.finish("two", JobState.SUCCEEDED, result={"of": "two"})
@@ -231,8 +234,7 @@ def test_the_first_owner_cannot_end_what_another_has_taken_over() -> None:
 def test_a_job_that_nobody_was_told_of_is_sent_at_once() -> None:
     job = job_in(JobState.QUEUED)
     assert job.mark_sent(timezone.now()) and Job.waiting(30) == []
-    claimed = Job.claim(job.pk, "one", 60)
-    assert claimed is not None and claimed.give_back("one")  # the message was of an earlier wait
+    assert taken(job).give_back("one")  # the message was of an earlier wait
     assert [one.pk for one in Job.waiting(30)] == [job.pk]
     assert Job.waiting(30, queue=Queue.TRAIN) == []
 
@@ -247,8 +249,7 @@ def test_of_several_who_would_send_one_does() -> None:
     Job.unmark_sent([one], one.sent_at)  # type: ignore[arg-type] # an older message than this
     newer.refresh_from_db()
     assert newer.sent_at is not None
-    claimed = Job.claim(job.pk, "one", 60)
-    assert claimed is not None and not claimed.mark_sent(timezone.now())
+    assert not taken(job).mark_sent(timezone.now())
 
 
 def test_a_job_that_waits_is_sent_more_and_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,8 +280,8 @@ def test_a_message_that_a_clock_marked_which_was_ahead_is_sent_again() -> None:
 def test_who_gets_further_begins_to_count_anew() -> None:
     job = job_in(JobState.QUEUED)
     for _ in range(2 * MAX_ATTEMPTS):
-        claimed = Job.claim(job.pk, "one", -1)
-        assert claimed is not None and claimed.begin("one")
+        claimed = taken(job, seconds=-1)
+        assert claimed.begin("one")
         claimed.heartbeat("one", -1, got_further=True)
         assert [lost.pk for lost in Job.recover_expired()] == [job.pk]
     job.refresh_from_db()
@@ -297,8 +298,8 @@ def test_an_interrupted_job_resumes_by_itself_later_and_later_and_then_no_more()
         assert [one.pk for one in Job.resume_interrupted(now + rest + timedelta(seconds=5))] == [job.pk]
         job.refresh_from_db()
         assert (job.state, job.attempt, job.fruitless, job.error) == (JobState.QUEUED, time, 0, "")
-        claimed = Job.claim(job.pk, "two", 60)
-        assert claimed is not None and claimed.begin("two") and claimed.finish("two", JobState.INTERRUPTED)
+        claimed = taken(job, "two")
+        assert claimed.begin("two") and claimed.finish("two", JobState.INTERRUPTED)
     job.refresh_from_db()
     assert (job.interruptions, job.attempt) == (MAX_INTERRUPTIONS + 1, MAX_INTERRUPTIONS)
     assert Job.resume_interrupted(now + timedelta(days=300)) == []
@@ -343,8 +344,7 @@ def test_a_part_resumes_with_its_whole_and_a_builder_as_long_as_its_training_goe
 
 
 def test_a_whole_that_waits_for_its_parts_is_held_by_no_worker() -> None:
-    claimed = Job.claim(job_in(JobState.QUEUED).pk, "one", 60)
-    assert claimed is not None
+    claimed = taken()
     assert not claimed.wait_for_parts("two") and claimed.wait_for_parts("one")
     assert (claimed.state, claimed.fruitless, claimed.lease_expires_at) == (JobState.RUNNING, 0, None)
     assert Job.recover_expired(timezone.now() + timedelta(days=1)) == []
@@ -354,16 +354,15 @@ def test_a_whole_that_waits_for_its_parts_is_held_by_no_worker() -> None:
 
 
 def test_a_whole_that_is_told_to_stop_is_not_queued_by_its_parts() -> None:
-    claimed = Job.claim(job_in(JobState.QUEUED).pk, "one", 60)
-    assert claimed is not None and claimed.wait_for_parts("one")
-    assert claimed.request_stop()
+    claimed = taken()
+    assert claimed.wait_for_parts("one") and claimed.request_stop()
     assert not claimed.parts_ended(JobState.QUEUED) and not claimed.parts_ended(JobState.INTERRUPTED)
     assert claimed.parts_ended(JobState.STOPPED) and claimed.state == JobState.STOPPED
 
 
 def test_what_is_told_to_stop_does_not_wait_for_parts() -> None:
-    claimed = Job.claim(job_in(JobState.QUEUED).pk, "one", 60)
-    assert claimed is not None and Job.objects.get(pk=claimed.pk).request_stop()
+    claimed = taken()
+    assert Job.objects.get(pk=claimed.pk).request_stop()
     assert not claimed.wait_for_parts("one") and claimed.lease_owner == "one"
 
 
@@ -422,8 +421,7 @@ def test_a_device_that_another_takes_in_this_very_moment_is_the_other_s(monkeypa
 
 
 def test_a_place_that_another_takes_in_this_very_moment_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, late = (Job.claim(job_in(JobState.QUEUED).pk, owner, 60) for owner in ("one", "two"))
-    assert first is not None and late is not None
+    first, late = taken(), taken(owner="two")
     assert first.share("one", ["h/cuda:0", "h/cuda:1"]) == "h/cuda:0"
     looks = iter([("h/cuda:0", 1)])  # what it sees is already over
     look = job_module._least_used
@@ -435,11 +433,9 @@ def test_a_place_that_another_takes_in_this_very_moment_is_looked_for_again(monk
 
 def test_a_job_that_is_taken_again_runs_since_it_was_first_taken() -> None:
     job = Job.objects.create(kind="ict")
-    first = Job.claim(job.pk, "one", 60)
-    assert first is not None and first.give_back("one")
-    again = Job.claim(job.pk, "two", 60)
-    assert again is not None and again.started_at == first.started_at
+    first = taken(job)
+    assert first.give_back("one")
+    again = taken(job, "two")
+    assert again.started_at == first.started_at
     assert again.finish("two", JobState.STOPPED) and again.resume()
-    later = Job.claim(job.pk, "three", 60)
-    assert later is not None and first.started_at is not None and later.started_at is not None
-    assert later.started_at > first.started_at, "whoever resumes it starts it anew"
+    assert taken(job, "three").started_at > first.started_at, "whoever resumes it starts it anew"

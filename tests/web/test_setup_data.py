@@ -7,16 +7,15 @@ import shutil
 import stat
 from collections.abc import Callable
 from hashlib import sha256
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.utils import timezone
 
-import webapp.management.commands.setup_data as command
+import webapp.management.commands.setup_data as setting_up
 from realm_core.corpus.tables import FORMAT as CORPUS_FORMAT
 from realm_core.errors import RealmError
 from realm_core.files import read_json, write_json
@@ -26,6 +25,7 @@ from realm_core.index.manifest import SHIPPED, read_manifest
 from realm_core.model.identity import read_hashes
 from realm_core.runs.activity import Activity
 from tests.tiny import tiny_model, tiny_snapshot
+from tests.web.command_line import command
 from tests.web.console import another_corpus, another_index, another_model
 from webapp.artefacts.registering import adopt_model
 from webapp.deployments import service as deploying
@@ -42,12 +42,6 @@ from webapp.questions import service as questions
 from webapp.storage.places import corpora_dir, first_password_path, indexes_dir, models_dir, resolve
 
 pytestmark = pytest.mark.django_db
-
-
-def run(*arguments: Any, **options: Any) -> str:
-    out = StringIO()
-    call_command(*arguments, stdout=out, **options)
-    return out.getvalue()
 
 
 @pytest.mark.parametrize("same_embedder", [True, False])
@@ -119,7 +113,7 @@ class Activities:
 @pytest.fixture
 def activities(monkeypatch: pytest.MonkeyPatch) -> Activities:
     stand_in = Activities()
-    monkeypatch.setattr(command, "run_activity", stand_in)
+    monkeypatch.setattr(setting_up, "run_activity", stand_in)
     for folder in (corpora_dir(), indexes_dir(), models_dir()):
         shutil.rmtree(folder, ignore_errors=True)
     first_password_path().unlink(missing_ok=True)
@@ -129,7 +123,7 @@ def activities(monkeypatch: pytest.MonkeyPatch) -> Activities:
 @pytest.fixture
 def setup(tmp_path: Path, activities: Activities) -> Callable[[], str]:
     write_model(tmp_path, "one", "block-one")
-    return lambda: run("setup_data", "--model", str(tmp_path / "realm-mini"))
+    return lambda: command("setup_data", "--model", str(tmp_path / "realm-mini"))
 
 
 def write_model(folder: Path, weights: str, block_hash: str) -> None:
@@ -345,7 +339,7 @@ def test_a_file_that_holds_no_password_is_told(setup: Callable[[], str]) -> None
 def test_on_a_terminal_the_first_password_is_shown(tmp_path: Path, activities: Any, settings: Any, https: bool) -> None:
     settings.HTTPS = https
     write_model(tmp_path, "one", "block-one")
-    said = run("setup_data", "--model", str(tmp_path / "realm-mini"), "--show-password")
+    said = command("setup_data", "--model", str(tmp_path / "realm-mini"), "--show-password")
     admin, path = User.objects.get(), first_password_path()
     if https:  # whoever looks at a site for others may be seen
         assert admin.check_password(path.read_text()) and path.read_text() not in said
@@ -374,7 +368,7 @@ def test_a_first_password_that_stays_stops_nobody(client: Any, caplog: pytest.Lo
 
 def test_a_missing_model_is_told(activities: Activities, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="is missing") as caught:
-        run("setup_data", "--model", str(tmp_path / "nowhere"))
+        command("setup_data", "--model", str(tmp_path / "nowhere"))
     assert caught.value.returncode == 2
 
 

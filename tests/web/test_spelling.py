@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.test import Client
 
 from realm_client._calls import question_body
 from realm_client._records import Question
+from tests.web.command_line import command
 from tests.web.conftest import FakeEngine, Person
 from webapp.asking import service as asking
 from webapp.feedback import service as feedback
@@ -88,9 +87,7 @@ def test_over_mcp(client: Client) -> None:
 @pytest.mark.django_db(transaction=True)  # the engine loads in a thread
 def test_on_the_command_line() -> None:
     for arguments, says in (((), True), (("--as-typed",), False)):
-        out = io.StringIO()
-        call_command("ask", TYPED, *arguments, stdout=out)
-        assert (f"Read as: {MEANT}" in out.getvalue()) is says
+        assert (f"Read as: {MEANT}" in command("ask", TYPED, *arguments)) is says
 
 
 def test_the_python_client_sends_it() -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
-from io import StringIO
 from pathlib import Path
 
 import pytest
 from django.conf import settings
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.test import Client
 
 import webapp.serving.engine
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from tests.tiny import tiny_deployment, tiny_filler
+from tests.web.command_line import command
 from tests.web.pages.pages import figures
 from webapp.artefacts.registering import record_corpus, record_index, record_model
 from webapp.deployments.service import deploy
@@ -90,9 +90,7 @@ def test_page_api_and_command_line_tell_the_same(client: Client, deployed: Deplo
     found = client.post("/api/v1/retrieve", json.dumps({"question": QUESTION, "k": 4}), content_type="application/json")
     assert {b["block_id"] for b in found.json()["blocks"]} == {b["block_id"] for b in body["evidence"]}
 
-    out = StringIO()
-    call_command("ask", QUESTION, "--k", "4", "--json", stdout=out)
-    printed = json.loads(out.getvalue())
+    printed = json.loads(command("ask", QUESTION, "--k", "4", "--json"))
     assert [b["block_id"] for b in printed["evidence"]] == [b["block_id"] for b in body["evidence"]]
     assert printed.keys() == body.keys() and AskedAnswer.objects.count() == 2
 
@@ -145,30 +143,28 @@ def test_recording_again_changes_nothing(deployed: Deployment, folders: tuple[Pa
 def test_a_model_that_is_registered_begins_what_waits_for_a_new_one(folders: tuple[Path, Path, Path]) -> None:
     corpus = record_corpus(folders[2])
     schedule = scheduling.save(Schedule(corpus_name=corpus.name, trigger=Trigger.NEW_MODEL), by=None)
-    out = StringIO()
-    call_command("register_model", str(folders[0]), stdout=out)
+    said = command("register_model", str(folders[0]))
     job = Job.objects.get()
     model = ModelVersion.objects.get()
     assert (job.kind, job.parameters["model"], job.parameters["corpus"]) == ("index", model.pk, corpus.pk)
-    assert f"job {job.pk}." in out.getvalue()
-    call_command("register_model", str(folders[0]), stdout=out)  # it is not new any more
+    assert f"job {job.pk}." in said
+    command("register_model", str(folders[0]))  # it is not new any more
     schedule.refresh_from_db()
     assert schedule.last_job == job and Job.objects.count() == 1
 
 
 @pytest.mark.django_db
 def test_register_model(folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
-    out = StringIO()
-    call_command("register_model", str(folders[0]), "--name", "mine", stdout=out)
+    said = command("register_model", str(folders[0]), "--name", "mine")
     first = ModelVersion.objects.get()
-    assert first.name == "mine" and first.model_hash in out.getvalue()
+    assert first.name == "mine" and first.model_hash in said
     with pytest.raises(CommandError, match="No model with the hash"):
-        call_command("register_model", str(folders[0]), "--parent", "f" * 16)
+        command("register_model", str(folders[0]), "--parent", "f" * 16)
     with pytest.raises(CommandError, match="does not exist"):
-        call_command("register_model", str(tmp_path))
+        command("register_model", str(tmp_path))
     (tmp_path / "config.json").write_text("[]")
     with pytest.raises(CommandError, match="does not describe a model"):
-        call_command("register_model", str(tmp_path))
+        command("register_model", str(tmp_path))
 
 
 @pytest.fixture
@@ -185,17 +181,16 @@ def _signals() -> Iterator[None]:
 def test_ingest(tmp_path: Path) -> None:
     rows = [{"id": "1", "title": "Nile", "text": "The Nile is a river in Africa."}]
     (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    out = StringIO()
     arguments = ["--source", "jsonl", "--path", str(tmp_path / "own.jsonl"), "--name", "own", "--processes", "1"]
-    call_command("ingest", *arguments, verbosity=0, stdout=out)
+    command("ingest", *arguments, verbosity=0)
     corpus = CorpusSnapshot.objects.get()
     assert (corpus.name, corpus.articles, corpus.blocks) == ("own", 1, 1)
     assert (Path(settings.REALM_DATA) / corpus.path / "manifest.json").exists()
     with pytest.raises(CommandError, match="nothing") as caught:
-        call_command("ingest", "--source", "jsonl", "--path", str(tmp_path / "nothing"), "--name", "x", verbosity=0)
+        command("ingest", "--source", "jsonl", "--path", str(tmp_path / "nothing"), "--name", "x", verbosity=0)
     assert caught.value.returncode == 2
     with pytest.raises(CommandError, match="at least 1"):
-        call_command("ingest", "--processes", "0")
+        command("ingest", "--processes", "0")
 
 
 @pytest.mark.django_db
