@@ -66,8 +66,6 @@ class _Pages(CursorPagination):
 
     def __init__(self, ordering: tuple[str, ...]) -> None:
         self.ordering = ordering
-        self.max_page_size = _LARGEST_PAGE
-        self.page_size_query_param = "page_size"
 
     def paginate_queryset(self, queryset: Any, request: Request, view: APIView | None = None) -> Any:
         """The records of the requested page; queryset: a QuerySet."""
