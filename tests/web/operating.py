@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import Client
 
+from tests.web.pages import stored
 from webapp.models import (
     ApiToken,
     CorpusChange,
@@ -81,6 +82,21 @@ def span_set(index: IndexGeneration) -> SpanSet:
 def job(**more: Any) -> Job:
     """A job's row that no worker hears of."""
     return Job.objects.create(**{"kind": JobKind.INDEX, "queue": "index"} | more)
+
+
+def taken(one: Job | None = None, owner: str = "one", seconds: int = 60) -> Job:
+    """A queued job that a worker has claimed."""
+    claimed = Job.claim((one or job()).pk, owner, seconds)
+    assert claimed is not None
+    return claimed
+
+
+def ablation() -> dict[str, Any]:
+    """The records of an ablation."""
+    index = stored.deployment().index
+    learn, dev = question_set("learnt", Purpose.LEARN), question_set("dev")
+    records = {"model": index.model_id, "corpus": index.corpus_id, "spans": span_set(index).pk}
+    return {**records, "questions": [learn.pk], "dev": [dev.pk]}
 
 
 def corpus_change(index: IndexGeneration) -> CorpusChange:

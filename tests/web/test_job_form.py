@@ -12,13 +12,13 @@ from realm_core.settings import ANY, FILE, Setting, flat
 from realm_core.training.ablation import ROWS, AblationConfig
 from tests.web.conftest import Person
 from tests.web.console import another_model
-from tests.web.operating import question_set, span_set
+from tests.web.operating import ablation, question_set
 from tests.web.pages import stored
 from webapp.jobs.examples import NEW_JOBS
 from webapp.jobs.form import CountsField, JobForm, starting_values
 from webapp.jobs.schema import kind_json, parameters_schema
 from webapp.kinds import KINDS, Kind, ParameterError, startable
-from webapp.models import Deployment, Job, JobKind, Purpose
+from webapp.models import Deployment, Job, JobKind
 
 pytestmark = pytest.mark.django_db
 
@@ -111,13 +111,6 @@ def test_every_kind_has_an_example_of_its_own() -> None:
             assert given.keys() >= {one.name for one in kind.inputs if one.required}
 
 
-def given() -> dict[str, Any]:
-    index = stored.deployment().index
-    learn, dev = question_set("learnt", Purpose.LEARN), question_set("dev")
-    records = {"model": index.model_id, "corpus": index.corpus_id, "spans": span_set(index).pk}
-    return {**records, "questions": [learn.pk], "dev": [dev.pk]}
-
-
 def posted(values: dict[str, Any], **changed: Any) -> dict[str, Any]:
     """As a browser sends the form with its defaults."""
     form = JobForm(ABLATE, None, values)
@@ -126,7 +119,7 @@ def posted(values: dict[str, Any], **changed: Any) -> dict[str, Any]:
 
 
 def test_what_is_typed_is_what_the_ablation_gets(staff: Person) -> None:
-    values = given()
+    values = ablation()
     changed = {"rows": ["bm25", "baseline"], "ict.steps": "7", "finetune.repeat": "learnt = 2", "pretrain.title": "on"}
     response = staff.client.post("/manage/jobs/new/ablate/", posted(values, **changed))
     assert response.status_code == 302, response.content.decode()
@@ -144,7 +137,7 @@ def test_what_is_typed_is_what_the_ablation_gets(staff: Person) -> None:
 
 
 def test_what_is_wrong_stands_beside_the_stages_field(staff: Person) -> None:
-    values = given()
+    values = ablation()
     wrong = posted(values, **{"ict.dropout": "2", "pretrain.refresh_every": "999", "rows": []})
     page = staff.client.post("/manage/jobs/new/ablate/", wrong).content.decode()
     assert 'id="id_rows_error"' in page and 'id="id_ict.dropout_error"' in page and not Job.objects.exists()

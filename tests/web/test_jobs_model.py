@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from tests.web.operating import taken
 from webapp.models import DeviceLease, Job, JobKind, JobState, Queue
 from webapp.models import job as job_module
 from webapp.models.job import LOG_CHARACTERS, MAX_ATTEMPTS, MAX_INTERRUPTIONS, RESUME_AFTER_S
@@ -18,13 +19,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 def job_in(state: JobState, owner: str = "") -> Job:
     lease = timezone.now() + timedelta(seconds=60) if owner else None
     return Job.objects.create(kind=JobKind.INDEX, state=state, lease_owner=owner, lease_expires_at=lease)
-
-
-def taken(job: Job | None = None, owner: str = "one", seconds: int = 60) -> Job:
-    """A queued job that a worker has claimed."""
-    claimed = Job.claim((job or job_in(JobState.QUEUED)).pk, owner, seconds)
-    assert claimed is not None
-    return claimed
 
 
 def test_only_the_first_claim_wins() -> None:

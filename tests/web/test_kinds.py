@@ -15,7 +15,7 @@ from realm_core.training.ablation import ROWS
 from realm_core.training.config import FinetuneConfig, MlmConfig
 from realm_core.training.tasks import Ablate
 from tests.web.console import another_corpus, another_model
-from tests.web.operating import question_set, span_set
+from tests.web.operating import ablation, question_set, span_set
 from tests.web.pages import stored
 from webapp.kinds import KINDS, ParameterError
 from webapp.models import IndexGeneration, Job, JobKind, Purpose, QuestionSet
@@ -128,14 +128,6 @@ def test_what_is_wrong_with_an_ablation_is_named_before_it_starts() -> None:
         assert "must be less than the 1,000 steps, not 3,000" in errors["pretrain.refresh_every"]
     written = kind.written(kind.read(given))  # with the defaults, every row is what it is called
     assert written["rows"] == list(ROWS) and kind.written(kind.read(json.loads(json.dumps(written)))) == written
-
-
-def ablation() -> dict[str, Any]:
-    stored.deployment()
-    index = IndexGeneration.objects.get()
-    learn, dev = question_set("learnt", Purpose.LEARN), question_set("dev")
-    records = {"model": index.model_id, "corpus": index.corpus_id, "spans": span_set(index).pk}
-    return {**records, "questions": [learn.pk], "dev": [dev.pk]}
 
 
 def test_an_ablation_that_was_told_in_one_text_is_told_by_setting() -> None:

@@ -106,7 +106,9 @@ def test_a_form_that_nobody_touches_starts_the_job_with_its_defaults(
     for setting in KINDS[kind].described():
         assert job.parameters[setting.name] == setting.default, setting.name
     assert sent == [str(job.pk)]
-    assert AuditEntry.objects.get().details["parameters"] == job.parameters
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.by, entry.job) == ("job.start", staff.user, job)
+    assert entry.details["parameters"] == job.parameters
 
 
 @pytest.mark.parametrize(("kind", "chosen"), [("evaluate", {"index"}), ("finetune", {"index", "model", "corpus"})])
@@ -165,7 +167,7 @@ def test_a_duplicate_leads_to_what_runs(staff: Person) -> None:
     job = Job.objects.get()
     again = staff.client.post("/manage/jobs/new/index/", form)
     assert again.status_code == 409 and f"/manage/jobs/{job.pk}/" in again.content.decode()
-    assert Job.objects.count() == 1
+    assert Job.objects.count() == AuditEntry.objects.count() == 1
 
 
 def test_run_again_begins_with_the_settings_of_then(staff: Person) -> None:
@@ -189,18 +191,11 @@ def test_run_again_begins_with_the_settings_of_then(staff: Person) -> None:
     assert f"/manage/jobs/{first.pk}/" in staff.client.get(f"/manage/jobs/{second.pk}/").content.decode()
 
 
-@pytest.mark.parametrize("query", ["from=nonsense", "from=00000000-0000-0000-0000-000000000000"])
-def test_run_again_of_nothing(staff: Person, query: str) -> None:
-    assert staff.client.get(f"/manage/jobs/new/ict/?{query}").status_code == 404
-
-
-def test_settings_of_another_kind_are_not_taken(staff: Person) -> None:
-    assert staff.client.get(f"/manage/jobs/new/ict/?from={running().pk}").status_code == 404
-
-
-@pytest.mark.parametrize("kind", ["nonsense", "index-shard", "refresh"])
-def test_what_a_person_cannot_start_has_no_form(staff: Person, kind: str) -> None:
-    assert staff.client.get(f"/manage/jobs/new/{kind}/").status_code == 404
+def test_what_a_person_cannot_start_or_run_again_has_no_form(staff: Person) -> None:
+    for kind in ("nonsense", "index-shard", "refresh"):
+        assert staff.client.get(f"/manage/jobs/new/{kind}/").status_code == 404, kind
+    for earlier in ("nonsense", "00000000-0000-0000-0000-000000000000", running().pk):  # the last is of another kind
+        assert staff.client.get(f"/manage/jobs/new/ict/?from={earlier}").status_code == 404, earlier
 
 
 def test_what_must_be_made_first_is_named_with_a_link(staff: Person) -> None:
@@ -286,6 +281,8 @@ def test_stop_and_resume(
     job.refresh_from_db()
     assert job.state == JobState.QUEUED and sent == [str(job.pk)]
     assert b"cannot be resumed" in staff.client.post(f"/manage/jobs/{job.pk}/resume/", follow=True).content
+    written = [(one.action, one.by, one.job) for one in AuditEntry.objects.order_by("pk")]
+    assert written == [(f"job.{action}", staff.user, job) for action in ("stop", "resume")]
     assert "Stella: job.stop" in staff.client.get(f"/manage/jobs/{job.pk}/").content.decode()
 
 
@@ -370,16 +367,3 @@ def test_files_of_records_lie_in_the_data_folder(tmp_path: Path) -> None:
     inside = Path(settings.REALM_DATA) / "indexes" / "gen"
     assert portable(inside) == "indexes/gen" and resolve("indexes/gen") == inside
     assert resolve(portable(tmp_path)) == tmp_path
-
-
-def test_who_started_stopped_and_resumed_a_job_is_written_down(staff: Person, sent: list[str]) -> None:
-    deployment = everything()
-    form = as_posted(staff.client.get(f"/manage/jobs/new/index/?index={deployment.index_id}").content.decode())
-    address = staff.client.post("/manage/jobs/new/index/", form)["Location"]
-    staff.client.post("/manage/jobs/new/index/", form)  # refused, for it is being done already
-    for action in ("stop", "resume"):
-        staff.client.post(f"{address}{action}/")
-    written = [(one.action, one.by, one.job) for one in AuditEntry.objects.order_by("pk")]
-    job = Job.objects.get(kind=JobKind.INDEX)
-    assert written == [(f"job.{action}", staff.user, job) for action in ("start", "stop", "resume")]
-    assert AuditEntry.objects.order_by("pk")[0].details["parameters"] == job.parameters

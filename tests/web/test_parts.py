@@ -7,6 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from realm_core.task import JobPart
+from tests.web.operating import taken
 from webapp.jobs import parts
 from webapp.jobs import service as jobs
 from webapp.jobs.parts import Readiness
@@ -21,9 +22,7 @@ SHARDS = [JobPart(JobKind.INDEX_SHARD, {"shard": number, "rows": 5}) for number 
 @pytest.fixture
 def whole() -> Job:
     """A build that somebody called "one" has claimed."""
-    claimed = Job.claim(Job.objects.create(kind=JobKind.INDEX).pk, "one", 60)
-    assert claimed is not None
-    return claimed
+    return taken()
 
 
 @pytest.fixture
@@ -31,9 +30,7 @@ def shards(whole: Job) -> list[Job]:
     """The parts that it waits for, of which the first runs."""
     assert parts.wait_for(whole, "one", SHARDS) is Readiness.WAITING
     first, *others = whole.parts.order_by("parameters__shard")
-    claimed = Job.claim(first.pk, "two", 60)
-    assert claimed is not None
-    return [claimed, *others]
+    return [taken(first, "two"), *others]
 
 
 def states(whole: Job) -> list[str]:
@@ -57,14 +54,12 @@ def test_an_interrupted_part_interrupts_the_whole_which_resumes_all_of_them(whol
     assert whole.error == f"embed one shard of an index ({shards[0].pk}): It was killed."
     assert whole.finished_at is not None and whole.resumes_at is not None
     assert [job.pk for job in Job.resume_interrupted(whole.resumes_at)] == [whole.pk]  # and no shard by itself
-    claimed = Job.claim(whole.pk, "three", 60)
-    assert claimed is not None and parts.wait_for(claimed, "three", SHARDS) is Readiness.WAITING
+    assert parts.wait_for(taken(whole, "three"), "three", SHARDS) is Readiness.WAITING
     assert states(whole) == ["running", "queued", "queued", "queued"]
 
 
 def test_a_failure_counts_for_more_than_an_interruption(whole: Job, shards: list[Job]) -> None:
-    other = Job.claim(shards[1].pk, "three", 60)
-    assert other is not None and other.finish("three", JobState.INTERRUPTED)
+    assert taken(shards[1], "three").finish("three", JobState.INTERRUPTED)
     shards[0].finish("two", JobState.FAILED, error="The disk is full.")
     parts.settle_whole_of(shards[0])
     assert states(whole) == ["failed", "failed", "interrupted", "stopped"]
@@ -113,8 +108,7 @@ def test_parts_of_what_is_over_are_stopped(whole: Job, shards: list[Job]) -> Non
 
 def test_an_interrupted_builder_ends_with_its_training(whole: Job) -> None:
     parts.run_beside(whole, [JobPart(JobKind.REFRESH, {})])
-    builder = Job.claim(whole.parts.get().pk, "two", 60)
-    assert builder is not None and builder.finish("two", JobState.INTERRUPTED)
+    assert taken(whole.parts.get(), "two").finish("two", JobState.INTERRUPTED)
     parts.repair()
     assert states(whole) == ["running", "interrupted"]
     whole.finish("one", JobState.SUCCEEDED)
