@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -47,6 +48,14 @@ def problem(response: HttpResponse, status: int) -> dict[str, Any]:
     told: dict[str, Any] = json.loads(response.content)
     assert told["status"] == status and told["type"] == "about:blank" and told["title"] and told["detail"]
     return told
+
+
+def walk(client: Client, address: str | None) -> Iterator[dict[str, Any]]:
+    """The pages of a list, from the one at this address on."""
+    while address:
+        page = client.get(address).json()
+        yield page
+        address = page["next"]
 
 
 def question_set(name: str = "dev", purpose: str = Purpose.MEASURE) -> QuestionSet:

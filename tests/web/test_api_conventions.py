@@ -14,7 +14,7 @@ from django.utils import timezone
 from realm_core.corpus.store import Snapshot
 from tests.tiny import tiny_snapshot
 from tests.web.conftest import FakeEngine, Person
-from tests.web.operating import TokenClient, evaluation, job, post, problem, question_set
+from tests.web.operating import TokenClient, evaluation, job, post, problem, question_set, walk
 from tests.web.pages import stored
 from webapp.artefacts.registering import record_corpus
 from webapp.models import AskedAnswer, Evaluation, JobState
@@ -176,13 +176,8 @@ def test_lists_are_walked_in_any_order(staff: Person) -> None:
     figures = [0.5, 0.25, 0.75, 0.5, 0.5]
     for figure in figures:
         evaluation(index, questions, exact_match=figure)
-    seen: list[float] = []
-    address = "/api/v1/evaluations?order=exact_match&page_size=2"
-    while address:
-        page = staff.client.get(address).json()
-        seen += [one["exact_match"] for one in page["results"]]
-        address = page["next"]
-    assert seen == sorted(figures)
+    pages = walk(staff.client, "/api/v1/evaluations?order=exact_match&page_size=2")
+    assert [one["exact_match"] for page in pages for one in page["results"]] == sorted(figures)
     assert Evaluation.objects.count() == 5
     query = f"questions={questions.pk}&order=-exact_match&since=2000-01-01T00:00:00%2B01:00"
     assert staff.client.get(f"/api/v1/evaluations?{query}").json()["results"][0]["exact_match"] == 0.75

@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from tests.web.conftest import Person
-from tests.web.operating import TokenClient, job, post, problem, question_set
+from tests.web.operating import TokenClient, job, post, problem, question_set, walk
 from tests.web.pages import stored
 from webapp.kinds import KINDS
 from webapp.models import AuditEntry, IndexGeneration, Job, JobMetric, JobState, Purpose
@@ -256,13 +256,6 @@ def test_each_kind_has_a_schema_of_its_own() -> None:
 
 def ids(page: dict[str, Any]) -> list[str]:
     return [one["id"] for one in page["results"]]
-
-
-def walk(client: Client, address: str | None) -> Iterator[dict[str, Any]]:
-    while address:
-        page = client.get(address).json()
-        yield page
-        address = page["next"]
 
 
 def follow(client: Client, of: Job, *, limit: int) -> Iterator[str]:

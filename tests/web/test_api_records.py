@@ -18,7 +18,7 @@ from tests.tiny import tiny_deployment, tiny_model
 from tests.web.conftest import Person
 from tests.web.console import another_corpus, another_model
 from tests.web.described import described as api_description
-from tests.web.operating import TokenClient, evaluation, job, post, problem, question_set, span_set
+from tests.web.operating import TokenClient, evaluation, job, post, problem, question_set, span_set, walk
 from tests.web.pages import stored
 from webapp.artefacts.registering import record_corpus, record_index, record_model
 from webapp.models import AuditEntry, Deployment, IndexGeneration
@@ -156,13 +156,8 @@ def test_deployments_are_chosen_and_ordered(client: Client) -> None:
     at = urlencode({"since": second.activated_at})
     assert found(client, f"deployments?{at}") == [second.pk]
     assert found(client, f"deployments?{urlencode({'before': second.activated_at})}") == [third.pk, first.pk]
-    seen: list[int] = []
-    address = "/api/v1/deployments?page_size=1&order=id"
-    while address:
-        page = client.get(address).json()
-        seen += [one["id"] for one in page["results"]]
-        address = page["next"]
-    assert seen == all_of_them[::-1]
+    pages = walk(client, "/api/v1/deployments?page_size=1&order=id")
+    assert [one["id"] for page in pages for one in page["results"]] == all_of_them[::-1]
 
 
 @pytest.fixture
