@@ -1,4 +1,4 @@
-"""Sentences about which country is the largest: in the world, and in the continents that its entries are sorted by.
+"""The article about which countries are the largest, the smallest and the most populous.
 
 The Factbook gives areas and populations, and people ask for the first and the last: "What is the smallest country?"
 """
@@ -6,40 +6,71 @@ The Factbook gives areas and populations, and people ask for the first and the l
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from realm_core.corpus.factbook.country import Country
-from realm_core.corpus.factbook.fields import first_upper
 
+TITLE: Final = "Largest and smallest countries"
 _ORDINALS: Final = ("", "second ", "third ", "fourth ", "fifth ", "sixth ", "seventh ", "eighth ", "ninth ", "tenth ")
 # Folders of the source that are whole continents. Russia is in none of them that is.
 _CONTINENTS: Final = {"africa": "Africa", "south-america": "South America"}
 _NO_COUNTRIES: Final = {"European Union"}
 
 
-def superlatives(countries: Iterable[tuple[str, Country]]) -> Mapping[str, list[str]]:
-    """Sentences by the title of the country. countries: each with the folder of the source that it is in."""
-    sovereign = [(folder, country) for folder, country in countries if _is_sovereign(country)]
-    said: defaultdict[str, list[str]] = defaultdict(list)
-    for place, most in [("the world", len(_ORDINALS)), *((place, 1) for place in _CONTINENTS.values())]:
-        here = [country for folder, country in sovereign if place in ("the world", _CONTINENTS.get(folder))]
-        for first, last, by, number in (
-            ("largest", "smallest", " by area", lambda country: _number(country.area())),
-            ("most populous", "least populous", "", lambda country: _number(country.population()[0])),
-        ):
-            ranked = _ranked(here, number)
-            ranks = [(f"{ordinal}{first}", one) for ordinal, one in zip(_ORDINALS[:most], ranked, strict=False)]
-            for rank, one in [*ranks, *((last, one) for one in ranked[-1:])]:
-                said[one.title].append(f"{first_upper(one.name)} is the {rank} country in {place}{by}.")
-    return said
+def wikitext_of_ranks(countries: Mapping[str, list[Country]]) -> str:
+    """Its sections. countries: by the folder of the source that they are in."""
+    sovereign = {folder: [one for one in own if _is_sovereign(one)] for folder, own in countries.items()}
+    everywhere = [one for own in sovereign.values() for one in own]
+    sections = {
+        "Area": _largest(everywhere),
+        "Population": _most_populous(everywhere),
+        "Smallest": _smallest("the world", everywhere),
+        **{place: _in_continent(place, sovereign.get(folder, [])) for folder, place in _CONTINENTS.items()},
+    }
+    return "\n\n".join(f"== {heading} ==\n{' '.join(sentences)}" for heading, sentences in sections.items()) + "\n"
 
 
-def _ranked(countries: Iterable[Country], number: Callable[[Country], float | None]) -> list[Country]:
+def _largest(countries: Iterable[Country]) -> Iterator[str]:
+    for ordinal, country in zip(_ORDINALS, _by(_area, countries), strict=False):
+        area = f"with {country.area()} square kilometres"
+        yield f"The {ordinal}largest country in the world by area is {country}, {area}."
+
+
+def _most_populous(countries: Iterable[Country]) -> Iterator[str]:
+    for ordinal, country in zip(_ORDINALS, _by(_people, countries), strict=False):
+        people = f"with {country.population()[0]} people"
+        yield f"The country with the {ordinal}largest population in the world is {country}, {people}."
+
+
+def _smallest(place: str, countries: Iterable[Country]) -> Iterator[str]:
+    yield f"The smallest country in {place} by area is {_by(_area, countries)[-1]}."
+    yield f"The country with the smallest population in {place} is {_by(_people, countries)[-1]}."
+
+
+def _in_continent(place: str, countries: Iterable[Country]) -> Iterator[str]:
+    yield f"The largest country in {place} by area is {_by(_area, countries)[0]}."
+    yield f"The country with the largest population in {place} is {_by(_people, countries)[0]}."
+    yield from _smallest(place, countries)
+
+
+def _by(number: Callable[[Country], float | None], countries: Iterable[Country]) -> list[Country]:
     """Those whose number is known, the largest first."""
     numbers = [(value, country) for country in countries if (value := number(country)) is not None]
     return [country for _, country in sorted(numbers, key=lambda one: -one[0])]
+
+
+def _area(country: Country) -> float | None:
+    return _number(country.area())
+
+
+def _people(country: Country) -> float | None:
+    return _number(country.population()[0])
+
+
+def _number(text: str) -> float | None:
+    found = re.match(r"[\d,]+(?:\.\d+)?(?! million)", text)
+    return float(found.group().replace(",", "")) if found else None
 
 
 def _is_sovereign(country: Country) -> bool:
@@ -47,8 +78,3 @@ def _is_sovereign(country: Country) -> bool:
     depends = country.fact("Government", "Dependency status")
     no_country = not independence or independence.startswith("none") or country.title in _NO_COUNTRIES
     return not no_country and not depends
-
-
-def _number(text: str) -> float | None:
-    found = re.match(r"[\d,]+(?:\.\d+)?(?! million)", text)
-    return float(found.group().replace(",", "")) if found else None

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from realm_core.corpus.factbook.country import Country
-from realm_core.corpus.factbook.ranks import superlatives
+from realm_core.corpus.factbook.ranks import TITLE, wikitext_of_ranks
 from realm_core.corpus.factbook.writing import wikitext_of
 from realm_core.corpus.packages import package_path
 from realm_core.corpus.records import ArticleRights, RawArticle
@@ -29,7 +30,7 @@ _LEFT_OUT = frozenset({"xx", "at", "cr", "ip", "bq"})  # the world as a whole, a
 
 
 class FactbookSource:
-    """Some 250 countries and territories, in the order of their names."""
+    """Some 250 countries and territories in the order of their names, and which of them are the largest."""
 
     name = "factbook"
     language = "en"
@@ -50,17 +51,17 @@ class FactbookSource:
         return f"factbook {_RULES} {digest.hexdigest()}"
 
     def articles(self, start: int) -> Iterator[RawArticle]:
-        folders = [(path.parent.name, Country.of(code, _entry(path))) for code, path in self._entries]
-        said = superlatives(folders)
-        countries = sorted((country for _, country in folders), key=lambda country: country.title)
-        for position, country in enumerate(countries[start:], start):
-            self._read = position + 1
-            url = f"{ADDRESS}{country.slug}/"
-            text = wikitext_of(country, said.get(country.title, ()))
-            yield RawArticle(f"World Factbook: {country.title}", country.title, url, text, "wikitext", self.language)
+        by_folder: defaultdict[str, list[Country]] = defaultdict(list)
+        for code, path in self._entries:
+            by_folder[path.parent.name].append(Country.of(code, _entry(path)))
+        countries = sorted((one for own in by_folder.values() for one in own), key=lambda country: country.title)
+        written = [(one.title, f"{ADDRESS}{one.slug}/", wikitext_of(one)) for one in countries]
+        written.append((TITLE, ADDRESS, wikitext_of_ranks(by_folder)))
+        for self._read, (title, url, text) in enumerate(written[start:], start + 1):
+            yield RawArticle(f"World Factbook: {title}", title, url, text, "wikitext", self.language)
 
     def share_read(self) -> float | None:
-        return self._read / len(self._entries) if self._entries else None
+        return self._read / (len(self._entries) + 1)
 
 
 def _entry(path: Path) -> dict[str, Any]:

@@ -6,21 +6,15 @@ highest point of Australia is Mount Kosciuszko" can be found and read, "Elevatio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from realm_core.corpus.factbook import economy, land, people, state
 from realm_core.corpus.factbook.country import Country
 from realm_core.corpus.factbook.fields import paragraphs
 
 
-def wikitext_of(country: Country, superlatives: Sequence[str] = ()) -> str:
-    """The article with its headings, as the wikitext that ingesting reads: so a block keeps to one subject.
-
-    superlatives: sentences of `ranks.py`.
-    """
+def wikitext_of(country: Country) -> str:
+    """The article with its headings, as the wikitext that ingesting reads: so a block keeps to one subject."""
     lead = [
         *land.location(country),
-        *superlatives,
         *state.capital(country),
         *people.languages(country),
         *economy.currency(country),

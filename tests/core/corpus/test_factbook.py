@@ -11,6 +11,7 @@ from realm_core.corpus.cleaning import article_of
 from realm_core.corpus.default import DefaultSource
 from realm_core.corpus.factbook.country import Country
 from realm_core.corpus.factbook.fields import dated, fact, names, pieces, plain, share
+from realm_core.corpus.factbook.ranks import TITLE
 from realm_core.corpus.factbook.source import ADDRESS, FactbookSource
 from realm_core.corpus.factbook.writing import wikitext_of
 from realm_core.corpus.records import Article
@@ -47,12 +48,6 @@ def countries() -> dict[str, Article]:
             "United States",
             "The capital of the United States is Washington, D.C. Washington, D.C. was named after George",
         ),
-        ("Russia", "Russia is the largest country in the world by area."),
-        ("Canada", "Canada is the second largest country in the world by area."),
-        ("India", "India is the most populous country in the world."),
-        ("Vatican City", "Vatican City is the smallest country in the world by area."),
-        ("Algeria", "Algeria is the largest country in Africa by area."),
-        ("Suriname", "Suriname is the smallest country in South America by area."),
         ("Greenland", "Greenland is part of the Kingdom of Denmark."),
         ("Iceland", "The internet country code of Iceland is .is, as in web addresses."),
     ],
@@ -61,12 +56,25 @@ def test_facts_become_sentences(countries: dict[str, Article], title: str, sente
     assert sentence in countries[title].text
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The largest country in the world by area is Russia, with 17,098,242 square kilometres.",
+        "The tenth largest country in the world by area is Algeria, with",
+        "The country with the largest population in the world is India, with",
+        "The smallest country in the world by area is Vatican City.",
+        "The largest country in Africa by area is Algeria.",
+        "The country with the largest population in Africa is Nigeria.",
+        "The smallest country in South America by area is Suriname.",
+    ],
+)
+def test_the_largest_and_the_smallest(countries: dict[str, Article], sentence: str) -> None:
+    assert sentence in countries[TITLE].text
+
+
 def test_what_is_no_country_is_not_ranked(countries: dict[str, Article]) -> None:
-    said = re.compile(
-        r" is the (?:\w+ )?(?:largest|smallest|(?:most|least) populous) country in [\w ]+(?: by area)?\. "
-    )
-    ranked = [title for title, one in countries.items() if said.search(one.text)]
-    assert len(ranked) == 18 and not {"Antarctica", "European Union", "Greenland", "Tokelau"} & set(ranked)
+    said = countries[TITLE].text
+    assert not any(name in said for name in ("Antarctica", "European Union", "Greenland", "Tokelau"))
 
 
 def test_history_stays_prose(countries: dict[str, Article]) -> None:
@@ -78,7 +86,7 @@ def test_history_stays_prose(countries: dict[str, Article]) -> None:
 
 
 def test_no_article_shows_how_the_source_is_written(countries: dict[str, Article]) -> None:
-    assert len(countries) == 251
+    assert len(countries) == 252
     left_over = re.compile(r"<|>|&\w+;|\bnote:|\bNA\b|\(\d{4} est|\(\)|: \.|,,|\.\.|\bis the The\b")
     assert [(title, found.group()) for title, one in countries.items() if (found := left_over.search(one.text))] == []
 

@@ -68,6 +68,6 @@ def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_the_default_source_has_them_beside_its_articles() -> None:
     source = DefaultSource()
-    first, second = ([article.title for article in source.articles(start)] for start in (0, 10_284))
-    assert len(first) == 18_014 and first[10_284:] == second and "Wolfgang Amadeus Mozart" in second
+    first, second = ([article.title for article in source.articles(start)] for start in (0, 10_285))
+    assert len(first) == 18_015 and first[10_285:] == second and "Wolfgang Amadeus Mozart" in second
     assert [part.licence for part in source.rights] == ["public domain", "WordNet 3.0 license"]
