@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import Http404
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework.request import Request
@@ -31,7 +29,7 @@ class BlockByIdView(CachedView):
     )
     def get(self, request: Request, block_id: str) -> Response:
         only_parameters(request, ())
-        return Response(block_json(_source(request, block_id)))
+        return Response(BlockSerializer(_source(request, block_id)).data)
 
 
 class ArticleView(CachedView):
@@ -47,40 +45,7 @@ class ArticleView(CachedView):
     )
     def get(self, request: Request, block_id: str) -> Response:
         only_parameters(request, ())
-        source = _source(request, block_id)
-        article = source.article
-        return Response(
-            {
-                "title": article.title,
-                "text": article.text,
-                "url": article.url,
-                "licence": source.licence,
-                "attribution": source.attribution,
-                "blocks": [
-                    {"block_id": block.block_id, "section": block.section, "start": block.start, "end": block.end}
-                    for block in articles.blocks(source)
-                ],
-                "corpus": source.corpus_id,
-            }
-        )
-
-
-def block_json(source: articles.ArticleBlock) -> dict[str, Any]:
-    """The block object of API and MCP."""
-    block = source.block
-    previous, following = articles.neighbours(source)
-    return {
-        "block_id": block.block_id,
-        "title": block.title,
-        "text": block.text,
-        "section": block.section,
-        "url": block.url,
-        "start": block.start,
-        "end": block.end,
-        "previous": previous,
-        "next": following,
-        "corpus": source.corpus_id,
-    }
+        return Response(ArticleSerializer(_source(request, block_id)).data)
 
 
 def _source(request: Request, block_id: str) -> articles.ArticleBlock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from django.db.models import QuerySet
@@ -56,14 +56,24 @@ class ArticleBlock:
     corpus_id: str
     texts: Texts
 
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """All blocks of the article, in order."""
+        return self.texts.blocks_of_article(self.block.article_row)
 
-@dataclass(frozen=True)
-class EvidenceRights:
-    """Under what a text may be used, whom it is by, and the name of its corpus."""
+    @property
+    def previous(self) -> str | None:
+        """Id of the block before it in the article."""
+        return self._beside(-1)
 
-    licence: str
-    attribution: str
-    name: str
+    @property
+    def next(self) -> str | None:
+        """Id of the block after it in the article."""
+        return self._beside(1)
+
+    def _beside(self, step: int) -> str | None:
+        ids = [None, *(block.block_id for block in self.blocks), None]
+        return ids[ids.index(self.block.block_id) + step]
 
 
 def find(block_id: str, asked: AskedAnswer | None = None, *, hidden: Collection[str]) -> ArticleBlock | None:
@@ -186,20 +196,6 @@ def _holding(answer: str, texts: Texts, scope: Scope | None) -> Iterator[Block]:
     return (block for block in found if searched[block.row])
 
 
-def blocks(source: ArticleBlock) -> list[Block]:
-    """All blocks of the article, in order."""
-    return source.texts.blocks_of_article(source.block.article_row)
-
-
-def neighbours(source: ArticleBlock) -> tuple[str | None, str | None]:
-    """Ids of the blocks before and after it in its article."""
-    ids = [block.block_id for block in blocks(source)]
-    if not ids:
-        return None, None
-    position = ids.index(source.block.block_id)
-    return ids[position - 1] if position else None, ids[position + 1] if position + 1 < len(ids) else None
-
-
 def kept_copy(
     block_id: str, asked: AskedAnswer | None, readable: QuerySet[AskedAnswer], hidden: Collection[str]
 ) -> EvidenceBlock | None:
@@ -217,12 +213,10 @@ def kept_copy(
     return copies.filter(answer__in=readable).exclude(collection__in=hidden).order_by("-pk").first()
 
 
-def rights_of_copy(copy: EvidenceBlock) -> EvidenceRights:
-    """The rights of the edited document with its title and address, or else of its corpus."""
+def rights_of_copy(copy: EvidenceBlock) -> Document | CorpusSnapshot:
+    """What has its licence and attribution: the edited document with its title and address, or else its corpus."""
     index = copy.answer.deployment.index
-    document = Document.objects.filter(index=index, title=copy.title, url=copy.url).first()
-    source = index.corpus if document is None else document
-    return EvidenceRights(source.licence, source.attribution, index.corpus.name)
+    return Document.objects.filter(index=index, title=copy.title, url=copy.url).first() or index.corpus
 
 
 def _corpora(asked: AskedAnswer | None) -> Iterator[tuple[CorpusSnapshot, Texts]]:

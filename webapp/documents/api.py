@@ -23,12 +23,7 @@ from webapp.access.limits import asker_name
 from webapp.asking.idempotency import claim_edit
 from webapp.documents import examples
 from webapp.documents import service as documents
-from webapp.documents.inputs import (
-    BASE_FORMAT,
-    LARGEST_FILE_BYTES,
-    LONGEST_TITLE,
-    DocumentInput,
-)
+from webapp.documents.inputs import LARGEST_FILE_BYTES, LONGEST_TITLE, DocumentInput
 from webapp.documents.listing import Position, PositionLost, Wanted, following
 from webapp.documents.serializers import (
     AboutSerializer,
@@ -45,7 +40,7 @@ from webapp.documents.serializers import (
     files_input,
     metadata_input,
 )
-from webapp.documents.viewing import DocumentEntry, DocumentMissing, current_corpus_id, described, show
+from webapp.documents.viewing import DocumentMissing, current_corpus_id, described, show
 from webapp.models import DocumentStatus
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.authentication import MayEdit, MayReadDocuments
@@ -74,7 +69,6 @@ _FILTERS: Final = (
         description="Of this collection only.",
     ),
 )
-_ABOUT: Final = ("licence", "attribution", "language", "date", "tags", "collection", "text", "version")
 _REFUSED: Final = "What cannot be read is refused by name and reason (422), and nothing of the edit has happened."
 _DONE: Final = {
     200: OpenApiResponse(EditSerializer, description="The edit that the key has made already."),
@@ -146,7 +140,7 @@ class DocumentsView(_DocumentsView):
         except PositionLost:
             raise wrong_cursor("Another index answers since this list was begun: begin again.") from None
         link = None if after is None else cursor_link(request, ".".join(map(str, astuple(after))))
-        return Response({"next": link, "previous": None, "results": [_listed_json(one) for one in page]})
+        return Response({"next": link, "previous": None, "results": ListedDocumentSerializer(page, many=True).data})
 
     @extend_schema(
         operation_id="add_document",
@@ -216,16 +210,10 @@ class DocumentView(_DocumentsView):
             shown = show(document_id, access_of(request.user).hidden)
         except DocumentMissing as error:
             raise NotFound(str(error)) from None
-        about = {name: getattr(shown, name) for name in _ABOUT}
-        row = shown.listed.row
-        kept = row is not None and row.original
-        about |= {
-            "passages": [asdict(block) for block in shown.blocks],
-            "corpus": current_corpus_id(),
-            "original": reverse("api-original", args=[document_id], request=request) if kept else None,
-        }
-        tag = {} if shown.version is None else {"ETag": f'"{shown.version}"'}
-        return Response(_listed_json(shown.listed) | about, headers=tag)
+        told = DocumentSerializer(shown).data
+        if shown.row is not None and shown.row.original:
+            told["original"] = reverse("api-original", args=[document_id], request=request)
+        return Response(told, headers={} if shown.version is None else {"ETag": f'"{shown.version}"'})
 
     @extend_schema(
         operation_id="change_document",
@@ -308,25 +296,11 @@ def _told(request: Request, edited: documents.Edited, status: int, headers: dict
         headers = {**(headers or {}), "Location": reverse("api-document", args=[there[0].document_id], request=request)}
     body = {
         "corpus": current_corpus_id(),
-        "documents": [_listed_json(one) for one in there],
+        "documents": ListedDocumentSerializer(there, many=True).data,
         "changes": len(edited.changes),
         "timings_ms": edited.timings_ms,
     }
     return Response(body, status=status, headers=headers)
-
-
-def _listed_json(one: DocumentEntry) -> dict[str, Any]:
-    row = one.row
-    return {
-        "id": one.document_id,
-        "title": one.title,
-        "url": one.url,
-        "blocks": one.blocks,
-        "status": one.status,
-        "format": BASE_FORMAT if row is None else row.format,
-        "added_at": None if row is None else row.added_at,
-        "changed_at": None if row is None else row.changed_at,
-    }
 
 
 def _sent(what: str, one: DocumentInput) -> dict[str, Any]:

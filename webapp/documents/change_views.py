@@ -50,7 +50,7 @@ def change_document(request: HttpRequest) -> HttpResponse:
     form = StagedForm(request.POST) if "staged" in request.POST else kind(request.POST, request.FILES)
     if not form.is_valid():
         return form_page(request, CHANGING, typed if "staged" in form.fields else form, shown=shown, status=422)
-    document_id = shown.listed.document_id
+    document_id = shown.document_id
     (given,) = form.documents(document_id)
     try:
         if step != "change":
@@ -68,7 +68,7 @@ def change_document(request: HttpRequest) -> HttpResponse:
 def _preview(request: HttpRequest, shown: ShownDocument, form: DocumentForm, given: DocumentInput) -> HttpResponse:
     """What the change touches, with a form that holds what was given, hidden."""
     try:
-        preview = previewing.of_change(shown.listed.document_id, given, form.versions)
+        preview = previewing.of_change(shown.document_id, given, form.versions)
     except Exception:
         fetching.forget_staged(given)
         raise

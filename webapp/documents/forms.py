@@ -252,15 +252,15 @@ def _file(uploaded: UploadedFile[Any]) -> File:
 def initial(shown: ShownDocument) -> dict[str, Any]:
     """The initial values of the form that changes a document."""
     return {
-        "title": shown.listed.title,
+        "title": shown.title,
         "text": shown.text,
-        "licence": shown.licence,
-        "attribution": shown.attribution,
-        "url": shown.listed.url,
-        "address": shown.listed.url,
-        "language": shown.language,
-        "date": shown.date,
-        "tags": ", ".join(shown.tags),
-        "collection": shown.collection,
+        "licence": shown.about.licence,
+        "attribution": shown.about.attribution,
+        "url": shown.url,
+        "address": shown.url,
+        "language": shown.about.language,
+        "date": shown.about.date,
+        "tags": ", ".join(shown.about.tags),
+        "collection": shown.about.collection,
         "version": shown.version,
     }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from django.db.models import QuerySet
 
-from webapp.documents.viewing import DocumentEntry, active, current_view, of_row
+from webapp.documents.viewing import DocumentEntry, active, current_view, of_base, of_row
 from webapp.models import GONE, Document, DocumentStatus, IndexGeneration
 
 if TYPE_CHECKING:
@@ -123,8 +123,6 @@ def following(wanted: Wanted, position: Position | None, count: int) -> tuple[li
 
 def _described(view: CorpusView, articles: list[int], edited: dict[int, Document]) -> list[DocumentEntry]:
     """The documents at some article rows. edited: the rows of those that were edited."""
-    unedited = {
-        one.row: DocumentEntry(one.id, one.title, one.url, one.blocks, DocumentStatus.CURRENT, None)
-        for one in view.described([article for article in articles if article not in edited])
-    }
-    return [unedited[article] if article in unedited else of_row(edited[article]) for article in articles]
+    unedited = view.described([article for article in articles if article not in edited])
+    found = {article: of_row(row) for article, row in edited.items()} | {one.row: of_base(one) for one in unedited}
+    return [found[article] for article in articles]

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from webapp.documents import service
 from webapp.documents.inputs import DocumentInput, Unreadable
 from webapp.documents.versions import Versions, require
-from webapp.documents.viewing import ShownBlock, current_view
+from webapp.documents.viewing import current_view
 
 if TYPE_CHECKING:
+    from realm_core.corpus.records import Block
     from realm_core.living.documents import LivingDocument
 
 
@@ -26,7 +27,7 @@ class Preview:
     """
 
     document: LivingDocument
-    gone: tuple[ShownBlock, ...]
+    gone: tuple[Block, ...]
     new: int
     kept: int
     same: bool
@@ -55,7 +56,7 @@ def of_change(document_id: str, given: DocumentInput, versions: Versions = None)
     gone = frozenset(found.gone)
     return Preview(
         taken.document,
-        tuple(ShownBlock(one.block_id, one.text, one.section) for one in present if one.block_id in gone),
+        tuple(one for one in present if one.block_id in gone),
         len(found.new),
         len(present) - len(gone),
         any(view.document(row) == taken.document for row in places.values()),

@@ -24,7 +24,7 @@ _UNCONFIRMED: Final = "Tick the box first: a purge cannot be undone."
 def purge_document(request: HttpRequest) -> HttpResponse:
     """Forget a document for good; first the page says what that does."""
     shown = viewing.show(request.GET.get("id", ""))
-    document_id, status = shown.listed.document_id, 200
+    document_id, status = shown.document_id, 200
     if request.method == "POST":
         if request.POST.get("sure") != "yes":
             messages.error(request, _UNCONFIRMED)
@@ -36,11 +36,11 @@ def purge_document(request: HttpRequest) -> HttpResponse:
                 messages.error(request, str(error))
                 status = 409
             else:
-                messages.success(request, f"“{shown.listed.title}” is purged. This is the receipt.")
+                messages.success(request, f"“{shown.title}” is purged. This is the receipt.")
                 return redirect("manage-purge", purge.pk)
     context = {
         "shown": shown,
-        "purged": shown.listed.status == DocumentStatus.PURGED,
+        "purged": shown.status == DocumentStatus.PURGED,
         "summary": touched.summary(purging.blocks_of([document_id])),
     }
     return render(request, "manage/document_purge.html", context, status=status)

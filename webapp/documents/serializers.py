@@ -136,14 +136,14 @@ class FilesSerializer(AboutSerializer):
 class ListedDocumentSerializer(serializers.Serializer[Any]):
     """A document of the deployed corpus."""
 
-    id = serializers.CharField()
+    id = serializers.CharField(source="document_id")
     title = serializers.CharField()
     url = serializers.CharField()
     blocks = serializers.IntegerField(help_text="The number of its searched blocks.")
     status = serializers.ChoiceField(DocumentStatus.choices)
     format = serializers.CharField(help_text="The format that it was read from; `base`: it came with the corpus.")
-    added_at = serializers.DateTimeField(allow_null=True, help_text="Null: it was never edited.")
-    changed_at = serializers.DateTimeField(allow_null=True)
+    added_at = serializers.DateTimeField(source="row.added_at", allow_null=True, help_text="Null: it was never edited.")
+    changed_at = serializers.DateTimeField(source="row.changed_at", allow_null=True)
 
 
 class DocumentBlockSerializer(serializers.Serializer[Any]):
@@ -157,16 +157,16 @@ class DocumentBlockSerializer(serializers.Serializer[Any]):
 class DocumentSerializer(ListedDocumentSerializer):
     """A document with its text; without text, blocks and version if it was removed."""
 
-    licence = serializers.CharField(help_text="Empty: not stated.")
-    attribution = serializers.CharField(help_text="Whom the text is by; empty: not stated.")
-    language = serializers.CharField()
-    date = serializers.DateField(allow_null=True)
-    tags = serializers.ListField(child=serializers.CharField())
-    collection = serializers.CharField()
+    licence = serializers.CharField(source="about.licence", help_text="Empty: not stated.")
+    attribution = serializers.CharField(source="about.attribution", help_text="Whom the text is by; empty: not stated.")
+    language = serializers.CharField(source="about.language")
+    date = serializers.DateField(source="about.date", allow_null=True)
+    tags = serializers.ListField(source="about.tags", child=serializers.CharField())
+    collection = serializers.CharField(source="about.collection")
     text = serializers.CharField()
     passages = DocumentBlockSerializer(many=True)
     corpus = serializers.CharField(help_text="The corpus state, named as in answers.")
-    original = serializers.URLField(
+    original = serializers.URLField(  # the view's, which knows the request
         allow_null=True, help_text="Address of the PDF that it was read from; null: none is kept."
     )
     version = serializers.CharField(

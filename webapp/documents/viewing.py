@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import datetime
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from realm_core.errors import RealmError
+from webapp.documents.inputs import BASE_FORMAT
 from webapp.documents.versions import version_of
 from webapp.models import CorpusState, Deployment, Document, DocumentStatus, IndexGeneration
 from webapp.serving.engine import EngineUnavailable
 from webapp.serving.living import state_of, view_of
 
 if TYPE_CHECKING:
-    from realm_core.living.view import CorpusView
+    from realm_core.corpus.records import Block
+    from realm_core.living.documents import LivingDocument
+    from realm_core.living.view import CorpusView, ListedDocument
 
 
 class DocumentMissing(RealmError):
@@ -39,29 +41,23 @@ class DocumentEntry:
     status: str  # a `DocumentStatus`
     row: Document | None
 
-
-@dataclass(frozen=True)
-class ShownBlock:
-    """A searched block of a document."""
-
-    block_id: str
-    text: str
-    section: str
+    @property
+    def format(self) -> str:
+        """The format that it was read from."""
+        return BASE_FORMAT if self.row is None else self.row.format
 
 
 @dataclass(frozen=True)
-class ShownDocument:
-    """One document with its text, in the current state; without text, blocks and version if it was removed."""
+class ShownDocument(DocumentEntry):
+    """One document in the current state; without text, passages and version if it was removed.
 
-    listed: DocumentEntry
-    text: str
-    blocks: list[ShownBlock]
-    licence: str
-    attribution: str
-    language: str
-    date: datetime.date | None
-    tags: tuple[str, ...]
-    collection: str
+    about: its metadata. corpus: the state, as answers name it. passages: its blocks.
+    """
+
+    about: LivingDocument | Document
+    corpus: str
+    text: str = ""
+    passages: Sequence[Block] = ()
     version: str | None = None
 
 
@@ -107,46 +103,38 @@ def current_corpus_id() -> str:
 def described(document_ids: Sequence[str]) -> list[DocumentEntry]:
     """The known ones of these documents, in their order."""
     index = active().index
-    rows = {row.document_id: of_row(row) for row in Document.objects.filter(index=index, document_id__in=document_ids)}
+    found = {row.document_id: of_row(row) for row in Document.objects.filter(index=index, document_id__in=document_ids)}
     _, view = current_view()
-    places = view.with_ids([one for one in document_ids if one not in rows])
-    untouched = {
-        one.id: DocumentEntry(one.id, one.title, one.url, one.blocks, DocumentStatus.CURRENT, None)
-        for one in view.described(list(places.values()))
-    }
-    return [found for one in document_ids if (found := rows.get(one) or untouched.get(one)) is not None]
+    places = view.with_ids([one for one in document_ids if one not in found])
+    found |= {one.id: of_base(one) for one in view.described(list(places.values()))}
+    return [found[one] for one in document_ids if one in found]
 
 
 def show(document_id: str, hidden: frozenset[str] = frozenset()) -> ShownDocument:
     """One document. DocumentMissing, also for one of a hidden collection."""
     index = active().index
     row = Document.objects.filter(index=index, document_id=document_id).first()
-    _, view = current_view()
+    state, view = current_view()
     place = view.with_ids([document_id]).get(document_id)
-    if place is None:
-        if row is None or row.collection in hidden:
-            raise DocumentMissing(document_id)
-        known = (row.licence, row.attribution, row.language, row.date, tuple(row.tags), row.collection)
-        return ShownDocument(of_row(row), "", [], *known)
-    document = view.document(place)
-    if document.collection in hidden:
+    about: LivingDocument | Document | None = row
+    listed = None if row is None else of_row(row)
+    present: dict[str, Any] = {}
+    if place is not None:
+        about = document = view.document(place)
+        [described] = view.described([place])
+        listed = listed or of_base(described)
+        passages = view.blocks_of_article(place)
+        present = {"text": document.text, "passages": passages, "version": version_of(document)}
+    if about is None or about.collection in hidden:
         raise DocumentMissing(document_id)
-    [described] = view.described([place])
-    untouched = DocumentEntry(document_id, document.title, document.url, described.blocks, DocumentStatus.CURRENT, None)
-    return ShownDocument(
-        untouched if row is None else of_row(row),
-        document.text,
-        [ShownBlock(block.block_id, block.text, block.section) for block in view.blocks_of_article(place)],
-        document.licence,
-        document.attribution,
-        document.language,
-        document.date,
-        document.tags,
-        document.collection,
-        version_of(document),
-    )
+    return ShownDocument(**vars(listed), about=about, corpus=corpus_id(index, state), **present)
 
 
 def of_row(row: Document) -> DocumentEntry:
     """An edited document, as in the list."""
     return DocumentEntry(row.document_id, row.title, row.url, row.blocks, row.status, row)
+
+
+def of_base(one: ListedDocument) -> DocumentEntry:
+    """A document that came with the corpus, as in the list."""
+    return DocumentEntry(one.id, one.title, one.url, one.blocks, DocumentStatus.CURRENT, None)

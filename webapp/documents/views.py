@@ -119,15 +119,15 @@ def document_page(request: HttpRequest) -> HttpResponse:
     """One document: its text, its blocks, its history, and the stored answers that read it."""
     shown = shown_document(request)
     whole = request.GET.get("text") == "all"
-    row = shown.listed.row
+    row = shown.row
     changes = row.changes.select_related("by", "document") if row else CorpusChange.objects.none()
-    ids = [block.block_id for block in shown.blocks]
+    ids = [block.block_id for block in shown.passages]
     context = {
         "shown": shown,
-        "gone": shown.listed.status in GONE,
+        "gone": shown.status in GONE,
         "text": shown.text if whole else shown.text[:_TEXT_SHOWN],
         "more": not whole and len(shown.text) > _TEXT_SHOWN,
-        "page": Paginator(shown.blocks, _BLOCKS_SIZE).get_page(request.GET.get("page")),
+        "page": Paginator(shown.passages, _BLOCKS_SIZE).get_page(request.GET.get("page")),
         "summary": touched.summary(ids),
         "history": ledger.with_summaries(changes[:_PAGE_SIZE]),
     }
@@ -157,22 +157,22 @@ def add_document(request: HttpRequest) -> HttpResponse:
 def remove_document(request: HttpRequest) -> HttpResponse:
     """Remove a document; first the page shows what that affects."""
     shown = shown_document(request)
-    if shown.listed.status in GONE:
+    if shown.status in GONE:
         messages.info(request, "It is removed already.")
-        return redirect(document_address(shown.listed.document_id))
+        return redirect(document_address(shown.document_id))
     status, overtaken = 200, False
     if request.method == "POST":
         versions = only(request.POST.get("version", ""))
         try:
-            edited = service.remove([shown.listed.document_id], by=staff_member(request), versions=versions)
+            edited = service.remove([shown.document_id], by=staff_member(request), versions=versions)
         except REFUSALS as error:
             status, overtaken = _status_of(error), isinstance(error, ChangedMeanwhile)
             if not overtaken:
                 messages.error(request, str(error))
         else:
-            messages.success(request, f"“{shown.listed.title}” is removed. No answer reads it from now on.")
+            messages.success(request, f"“{shown.title}” is removed. No answer reads it from now on.")
             return after_edit(edited)
-    ids = previewing.of_removal([shown.listed.document_id])
+    ids = previewing.of_removal([shown.document_id])
     page = Paginator(touched.reading(ids), _TOUCHED_SIZE).get_page(request.GET.get("page"))
     context = {
         "shown": shown,

@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from realm_core.settings import MAX_K
 from webapp.access.collections import access_of
 from webapp.articles import service as articles
-from webapp.articles.api import block_json
+from webapp.articles.serializers import BlockSerializer
 from webapp.asking import service as asking
 from webapp.asking.scope import MAX_VALUES
 from webapp.asking.serializers import QuestionSerializer
@@ -97,7 +97,7 @@ def _read_block(request: Request, block_id: str) -> dict[str, Any]:
     source = articles.find(block_id, hidden=access_of(request.user).hidden)
     if source is None:
         raise ToolError(f"There is no block {block_id!r}. Ids of blocks come from ask and retrieve.")
-    return block_json(source)
+    return BlockSerializer(source).data
 
 
 # ---- schemas

@@ -63,7 +63,7 @@ def test_they_are_brought_over(another: IndexGeneration) -> None:
         ("removed", "Nile"),
     ]
     assert titles()["Turku"] == "Turku is a city in Finland." and titles()["Mars"] == "Mars is red."
-    assert "Nile" not in titles() and show("turku").licence == "CC0" and show("turku").tags == ("cities",)
+    assert "Nile" not in titles() and show("turku").about.licence == "CC0" and show("turku").about.tags == ("cities",)
     assert bringing.waiting() is None and len(bringing.bring(by=None)) == 0
 
 
@@ -73,22 +73,22 @@ def test_what_was_edited_since_stays(another: IndexGeneration) -> None:
     documents.add([replace(TURKU, source=Text("Another text of Turku."))], by=None)
     bringing.bring(by=None)
     assert show("turku").text == "Another text of Turku." and show("oulu").text == "Oulu is a city."
-    assert show("Mars").listed.status == "removed"
+    assert show("Mars").status == "removed"
     with pytest.raises(DocumentMissing):
         show("no such document")
 
 
 def test_what_was_only_moved_to_another_collection_is_brought_over(another: IndexGeneration) -> None:
     bach = show("Johann Sebastian Bach")
-    moved = DocumentInput(Text(bach.text), title=bach.listed.title, collection="board")
+    moved = DocumentInput(Text(bach.text), title=bach.title, collection="board")
     documents.change("Johann Sebastian Bach", moved, by=None)
     with pytest.raises(NotConfirmed, match="5 documents") as refused:
         deploying.deploy(another)
     deploying.deploy(another, confirmed=refused.value.check.digest)
     holder().refresh(wait=True)
-    assert show("Johann Sebastian Bach").collection == "tiny"
+    assert show("Johann Sebastian Bach").about.collection == "tiny"
     bringing.bring(by=None)
-    assert show("Johann Sebastian Bach").collection == "board"
+    assert show("Johann Sebastian Bach").about.collection == "board"
 
 
 def test_what_was_only_said_of_a_document_is_brought_over(another: IndexGeneration) -> None:
@@ -105,9 +105,9 @@ def test_what_was_only_said_of_a_document_is_brought_over(another: IndexGenerati
     waiting = bringing.waiting()
     assert waiting is not None and waiting.documents == ("turku", "Bhutan")
     bringing.bring(by=None)
-    bhutan = show("Bhutan")
+    bhutan = show("Bhutan").about
     assert (bhutan.licence, bhutan.tags, bhutan.date) == ("CC0", ("a",), date(2024, 5, 31))
-    assert show("turku").licence == "CC BY 4.0" and bringing.waiting() is None
+    assert show("turku").about.licence == "CC BY 4.0" and bringing.waiting() is None
 
 
 def test_what_is_there_under_another_name_is_left_out(another: IndexGeneration) -> None:

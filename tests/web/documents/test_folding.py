@@ -105,14 +105,14 @@ def test_documents_keep_their_records(edited: Deployment, staff: Person) -> None
     assert list(CorpusChange.objects.values()) == history
     assert set(Document.objects.values_list("index", flat=True)) == {after.index.pk}
     shown = show("turku")
-    assert (shown.licence, shown.tags, shown.listed.row.added_by) == ("CC0", ("city",), staff.user)  # type: ignore[union-attr]
-    assert show("Mars").collection == "space" and show("Berlin").collection == "tiny"
-    assert show("Nile").listed.status == "removed" and "Nile" not in titles()
+    assert (shown.about.licence, shown.about.tags, shown.row.added_by) == ("CC0", ("city",), staff.user)
+    assert show("Mars").about.collection == "space" and show("Berlin").about.collection == "tiny"
+    assert show("Nile").status == "removed" and "Nile" not in titles()
     assert listed(Wanted(title="Berlin")).total == 1 and bringing.waiting() is None
 
     documents.change("turku", replace(TURKU, source=Text("Turku lies at the Aura.")), by=None)
     assert [change.kind for change in Document.objects.get(document_id="turku").changes.all()] == ["changed", "added"]
-    assert show("turku").text == "Turku lies at the Aura." and show("turku").tags == ("city",)
+    assert show("turku").text == "Turku lies at the Aura." and show("turku").about.tags == ("city",)
 
 
 def test_kept_answers_are_told_what_changed_since(edited: Deployment) -> None:

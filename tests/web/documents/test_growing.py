@@ -81,7 +81,7 @@ def edited(answering: Deployment) -> None:
 
 def move_bach(collection: str) -> None:
     bach = show(BACH)
-    documents.change(BACH, DocumentInput(Text(bach.text), title=bach.listed.title, collection=collection), by=None)
+    documents.change(BACH, DocumentInput(Text(bach.text), title=bach.title, collection=collection), by=None)
 
 
 def advance(index: IndexGeneration) -> Schedule:
@@ -118,8 +118,8 @@ def test_edits_are_there_from_the_first_moment_on(
     schedule = advance(later)
     assert active() == later, schedule.last_outcome
     assert seen == [{BACH: "board", "turku": "tiny"}]
-    assert show("Mars").text == "Mars is red." and show("turku").licence == "CC0" and show("Oslo").text
-    assert show("Nile").listed.status == "removed" and bringing.waiting() is None
+    assert show("Mars").text == "Mars is red." and show("turku").about.licence == "CC0" and show("Oslo").text
+    assert show("Nile").status == "removed" and bringing.waiting() is None
 
 
 @pytest.mark.both_databases
@@ -137,7 +137,7 @@ def test_what_is_edited_while_a_pair_is_prepared_is_there_too(
     monkeypatch.setattr(purge_masks, "mask_purged", edited_behind)
     schedule = advance(later)
     assert active() == later and not edits, schedule.last_outcome
-    assert show("Mars").listed.status == "removed" and show(BACH).collection == "tiny"
+    assert show("Mars").status == "removed" and show(BACH).about.collection == "tiny"
 
 
 def test_whoever_edits_all_the_time_puts_it_off(
@@ -172,7 +172,7 @@ def test_indexes_that_are_only_in_the_object_store_are_fetched(
     living._shared_store.cache_clear()
     schedule = advance(another)
     assert active() == another, schedule.last_outcome
-    assert show("Nile").listed.status == "removed" and show(BACH).collection == "board" and show("Bergen").text
+    assert show("Nile").status == "removed" and show(BACH).about.collection == "board" and show("Bergen").text
 
 
 @pytest.mark.both_databases
@@ -188,17 +188,17 @@ def test_an_edit_that_a_deployment_overtakes_is_made_above_that(
 
     monkeypatch.setattr(realm_core.living.editing, "edit", overtaken)
     documents.remove(["Mars"], by=None)
-    assert active() == later and show("Mars").listed.status == "removed"
+    assert active() == later and show("Mars").status == "removed"
     assert "Mars" not in current_view()[1].with_ids(["Mars", "Nile"])
 
 
 def test_what_was_removed_stays_so_where_it_was_away_for_a_while(edited: None, snapshots: Snapshots) -> None:
     without = {title: text for title, text in ARTICLES.items() if title != "Nile"}
     advance(snapshots({**without, "Oslo": "Oslo is in Norway."}))
-    assert show("Nile").listed.status == "removed"
+    assert show("Nile").status == "removed"
     again = snapshots({**ARTICLES, "Oslo": "Oslo is in Norway.", "Bergen": "Bergen is in Norway."})
     advance(again)
-    assert active() == again and show("Nile").listed.status == "removed"
+    assert active() == again and show("Nile").status == "removed"
 
 
 def test_what_cannot_be_kept_private_is_not_deployed(edited: None, snapshots: Snapshots) -> None:
@@ -238,4 +238,4 @@ def test_a_fold_meanwhile_keeps_its_edits_in_what_follows(edited: None, later: I
     Deployment.activate(into)
     scheduling.advance()
     holder().refresh(wait=True)
-    assert active() == later and show("Nile").listed.status == "removed" and show(BACH).collection == "board"
+    assert active() == later and show("Nile").status == "removed" and show(BACH).about.collection == "board"

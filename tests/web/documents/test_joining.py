@@ -159,9 +159,9 @@ def test_edits_above_the_parts_are_carried_in(answering: Deployment, handbook: I
     deploy_confirmed(both)
     assert bringing.waiting() is None
     assert titles() == {*ARTICLES, "Oulu", "Harbour"} - {"Nile"}
-    oulu, berlin = show("oulu"), show("Berlin")
+    oulu, berlin = show("oulu").about, show("Berlin").about
     assert (oulu.licence, oulu.tags, oulu.collection, berlin.collection) == ("CC BY 4.0", ("x",), "tiny", "walls")
-    assert (show("Mars").collection, show("handbook:Mars").collection) == ("tiny", "handbook")
+    assert (show("Mars").about.collection, show("handbook:Mars").about.collection) == ("tiny", "handbook")
     documents.change("handbook:Mars", DocumentInput(Text("Mars is closed."), title="Mars"), by=None)
     assert show("Mars").text == ARTICLES["Mars"] and show("handbook:Mars").text == "Mars is closed."
     folded = folds.fold()

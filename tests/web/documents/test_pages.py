@@ -258,7 +258,7 @@ def test_a_change_shows_first_what_it_touches(answering: Deployment, staff: Pers
     sentences = [f"Sentence {number} says that Ada wrote it in the year {1800 + number}." for number in range(40)]
     staff.client.post("/manage/documents/add/", {**FILM, "text": " ".join(sentences)})
     document_id = Document.objects.get().document_id
-    first, *_ = blocks = viewing.show(document_id).blocks
+    first, *_ = blocks = viewing.show(document_id).passages
     assert len(blocks) > 1
     stored.store(stored.payload((stored.Read(FILM["title"], first.text, 1.0, {"Ada": 0.9}, 0.05),), "Who wrote it?"))
     address = f"/manage/documents/document/change/?id={quote(document_id, safe='')}"
@@ -279,7 +279,7 @@ def test_a_change_shows_first_what_it_touches(answering: Deployment, staff: Pers
     hidden = _hidden(looked.content.decode())  # as the browser sends them
     kept = staff.client.post(address, hidden | SURE, follow=True)
     assert "No kept answer had read what it took away." in _plain(kept.content.decode())
-    assert viewing.show(document_id).text == rest["text"] and viewing.show(document_id).licence == "CC BY-SA 4.0"
+    assert viewing.show(document_id).text == rest["text"] and viewing.show(document_id).about.licence == "CC BY-SA 4.0"
     back = staff.client.post(address, hidden | {"title": "Typed anew", "step": "edit"}).content.decode()
     assert "Typed anew" in back and "The last one is another." in back and "See what it changes" in back
     taken = staff.client.post(address, all_of_it | SURE, follow=True)

@@ -73,7 +73,7 @@ def test_nothing_of_it_is_left(answering: Deployment, staff: Person) -> None:
     assert CorpusChange.objects.first().kind == "purged"  # type: ignore[union-attr]
     entry = AuditEntry.objects.filter(action="document.purge").get()
     assert entry.details == {"documents": ["turku"], "receipt": str(purge.pk)} and entry.name == "Stella"
-    assert show("turku").listed.status == "purged" and show("turku").listed.title == purging.PURGED_TITLE
+    assert show("turku").status == "purged" and show("turku").title == purging.PURGED_TITLE
     assert "turku" not in {one.document_id for one in listed(count=100).documents}
     assert "Turku" not in {
         block["title"] for block in asking.ask("Where is Turku?", k=20, asker=None).payload["evidence"]
@@ -188,7 +188,7 @@ def test_an_edit_that_a_purge_overtakes_is_repeated(answering: Deployment, monke
 
     monkeypatch.setattr(documents, "opened", opened_too_late)
     documents.remove(["oulu"], by=None)
-    assert not purges and show("oulu").listed.status == "removed" and show("turku").listed.status == "purged"
+    assert not purges and show("oulu").status == "removed" and show("turku").status == "purged"
     assert holding("founded in 1280") == []
 
 
@@ -211,7 +211,7 @@ def test_a_first_edit_meanwhile_is_kept(answering: Deployment, monkeypatch: pyte
 
     monkeypatch.setattr(purging, "opened", opened)
     assert purging.purge(["Nile"], by=None).document_ids == ["Nile"] and show("turku").text
-    assert show("Nile").listed.status == "purged"
+    assert show("Nile").status == "purged"
 
 
 def test_a_first_edit_that_is_committed_first_wins(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +225,7 @@ def test_a_first_edit_that_is_committed_first_wins(answering: Deployment, monkey
     monkeypatch.setattr(purging, "_commit", behind_a_first_edit)
     assert purging.purge(["Nile"], by=None).document_ids == ["Nile"]
     states[0].refresh_from_db()
-    assert not states[0].is_current and show("Nile").listed.status == "purged"
+    assert not states[0].is_current and show("Nile").status == "purged"
 
 
 def test_a_purge_that_waited_for_another_begins_again(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,7 +282,7 @@ def test_the_edits_above_another_index_are_rewritten_too(answering: Deployment, 
         (another_index.pk, "purged", purging.PURGED_TITLE, ""),
     }
     deploy_confirmed(answering.index)
-    assert show("oulu").text == "Oulu is a city." and show("turku").listed.status == "purged"
+    assert show("oulu").text == "Oulu is a city." and show("turku").status == "purged"
     found = {block["title"] for block in asking.ask("Where is Oulu?", k=20, asker=None).payload["evidence"]}
     assert "Oulu" in found and "Turku" not in found
 

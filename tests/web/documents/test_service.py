@@ -94,10 +94,10 @@ def test_the_list_and_one_document(deployed: Deployment) -> None:
     assert [one.document_id for one in listed(Wanted(status="removed")).documents] == ["Nile"]
 
     shown = show("turku")
-    assert (shown.licence, shown.attribution) == ("CC0", "") and shown.listed.blocks == 1
-    assert shown.text.endswith("in 1280.") and len(shown.blocks) == 1
-    assert show("oulu").listed.title == "Oulu" and show("Mars").text.startswith("Mars is")
-    assert show("Nile").listed.status == "removed" and not show("Nile").text
+    assert (shown.about.licence, shown.about.attribution) == ("CC0", "") and shown.blocks == 1
+    assert shown.text.endswith("in 1280.") and len(shown.passages) == 1
+    assert show("oulu").title == "Oulu" and show("Mars").text.startswith("Mars is")
+    assert show("Nile").status == "removed" and not show("Nile").text
     with pytest.raises(DocumentMissing):
         show("nothing")
 
@@ -107,7 +107,7 @@ def test_the_text_says_each_heading_once(deployed: Deployment) -> None:
     given = File(first + b"## Annual leave\n\nAsk early.\n", "handbook.md")
     documents.add([DocumentInput(given, "handbook", licence="CC0")], by=None)
     said = "For all.\nAnnual leave\n30 days.\nTrainees\n28 days.\nAnnual leave\nAsk early."
-    assert (show("handbook").listed.title, show("handbook").text) == ("Handbook", said)
+    assert (show("handbook").title, show("handbook").text) == ("Handbook", said)
 
 
 @pytest.mark.parametrize(
@@ -169,10 +169,10 @@ def test_an_edit_that_dies_before_its_commit_has_not_happened(
 def test_blocks_of_added_documents_are_found_by_their_ids(answering: Deployment) -> None:
     documents.add([TURKU], by=None)
     asked = asking.ask("Where is Turku?", k=20, asker=None)
-    block_id = show("turku").blocks[0].block_id
+    block_id = show("turku").passages[0].block_id
     found = articles.find(block_id, hidden=())
     assert found is not None and found.licence == "CC0" and found.article.title == "Turku"
-    assert found.corpus_id == asked.payload["corpus"] and len(articles.blocks(found)) == 1
+    assert found.corpus_id == asked.payload["corpus"] and len(found.blocks) == 1
     assert articles.is_in_its_corpus("1280", asked, None) and articles.count_holding("1280", asked, None) == 1
     documents.remove(["turku"], by=None)
     assert articles.find(block_id, hidden=()) is None
