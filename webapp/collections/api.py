@@ -175,14 +175,14 @@ def collection_json(one: ListedCollection) -> dict[str, Any]:
     """The collection object of API and MCP."""
     facts, record = one.facts, one.record
     return {
-        "name": one.name,
-        "title": one.title,
-        "description": record.description if record else "",
-        "private": record.private if record else False,
-        "weight": record.weight if record else 1.0,
-        "documents": one.documents,
-        "languages": sorted(facts.languages) if facts else [],
-        "tags": sorted(facts.tags) if facts else [],
-        "since": facts.since.isoformat() if facts and facts.since else None,
-        "until": facts.until.isoformat() if facts and facts.until else None,
+        "name": record.name,
+        "title": str(record),
+        "description": record.description,
+        "private": record.private,
+        "weight": record.weight,
+        "documents": facts.documents,
+        "languages": sorted(facts.languages),
+        "tags": sorted(facts.tags),
+        "since": facts.since and facts.since.isoformat(),
+        "until": facts.until and facts.until.isoformat(),
     }

@@ -22,21 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ListedCollection:
-    """A collection. facts: of its documents; None: it has none. record: None: public, with weight 1."""
+    """A collection. record: where nothing is recorded, one that is not stored. facts: of its documents."""
 
-    name: str
-    facts: CollectionFacts | None
-    record: Collection | None
-
-    @property
-    def title(self) -> str:
-        """What people are shown."""
-        return self.record.title or self.name if self.record else self.name
-
-    @property
-    def documents(self) -> int:
-        """How many documents it has."""
-        return self.facts.documents if self.facts else 0
+    record: Collection
+    facts: CollectionFacts
 
 
 @dataclass(frozen=True)
@@ -59,10 +48,13 @@ def listed(hidden: Iterable[str] = ()) -> list[ListedCollection]:
 
     EngineUnavailable where the corpus cannot be read.
     """
+    from realm_core.living.collections import CollectionFacts
+
     facts = current_view()[1].collections
     records = {one.name: one for one in Collection.objects.prefetch_related("groups")}
-    names = (facts.keys() | records.keys()) - {"", *hidden}
-    return [ListedCollection(name, facts.get(name), records.get(name)) for name in sorted(names)]
+    names = sorted((facts.keys() | records.keys()) - {"", *hidden})
+    nothing = CollectionFacts(0, frozenset(), frozenset(), None, None)
+    return [ListedCollection(records.get(name) or Collection(name=name), facts.get(name, nothing)) for name in names]
 
 
 def recorded(name: str) -> Collection | None:

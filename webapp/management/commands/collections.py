@@ -50,13 +50,11 @@ class Command(OperatorCommand):
 
     def _list(self) -> None:
         for one in service.listed():
-            documents = f"{one.documents:,} document{pluralize(one.documents)}"
-            self.stdout.write(f"{one.name}  {_told(one.record)}, {documents}")
+            documents = f"{one.facts.documents:,} document{pluralize(one.facts.documents)}"
+            self.stdout.write(f"{one.record.name}  {_told(one.record)}, {documents}")
 
 
-def _told(record: Collection | None) -> str:
+def _told(record: Collection) -> str:
     """Title, readers and weight."""
-    if record is None:
-        return "everybody, weight 1"
     readers = ", ".join(["admins", *(group.name for group in record.groups.all())]) if record.private else "everybody"
     return f"{record.title + ': ' if record.title else ''}{readers}, weight {record.weight:g}"
