@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from realm_core.errors import RealmError
+
 
 @dataclass(frozen=True)
 class FieldError:
@@ -20,6 +22,10 @@ class InvalidRequest(Exception):
     def __init__(self, *errors: FieldError) -> None:
         super().__init__(" ".join(error.detail for error in errors))
         self.errors = errors
+
+
+class Missing(RealmError):
+    """What the request names does not exist (404 in REST)."""
 
 
 class StateConflict(Exception):

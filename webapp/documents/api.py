@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
-from rest_framework.exceptions import NotFound
 from rest_framework.parsers import JSONParser, MultiPartParser
 from rest_framework.permissions import SAFE_METHODS, AllowAny, BasePermission
 from rest_framework.request import Request
@@ -40,7 +39,7 @@ from webapp.documents.serializers import (
     files_input,
     metadata_input,
 )
-from webapp.documents.viewing import DocumentMissing, current_corpus_id, described, show
+from webapp.documents.viewing import current_corpus_id, described, show
 from webapp.models import DocumentStatus
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.authentication import MayEdit, MayReadDocuments
@@ -206,10 +205,7 @@ class DocumentView(_DocumentsView):
     )
     def get(self, request: Request, document_id: str) -> Response:
         only_parameters(request, ())
-        try:
-            shown = show(document_id, access_of(request.user).hidden)
-        except DocumentMissing as error:
-            raise NotFound(str(error)) from None
+        shown = show(document_id, access_of(request.user).hidden)
         told = DocumentSerializer(shown).data
         if shown.row is not None and shown.row.original:
             told["original"] = reverse("api-original", args=[document_id], request=request)
@@ -248,16 +244,13 @@ class DocumentView(_DocumentsView):
         return self._changed(request, document_id, metadata_input(checked(request, AboutSerializer)))
 
     def _changed(self, request: Request, document_id: str, one: DocumentInput) -> Response:
-        sent, versions = _sent("change", one) | {"document": document_id}, if_match(request)
-        try:
-            return self.edited(
-                request,
-                sent,
-                lambda kept: documents.change(document_id, one, by=self.operator, kept=kept, versions=versions),
-                200,
-            )
-        except DocumentMissing as error:
-            raise NotFound(str(error)) from None
+        versions = if_match(request)
+        return self.edited(
+            request,
+            _sent("change", one) | {"document": document_id},
+            lambda kept: documents.change(document_id, one, by=self.operator, kept=kept, versions=versions),
+            200,
+        )
 
     @extend_schema(
         operation_id="remove_document",
@@ -269,15 +262,12 @@ class DocumentView(_DocumentsView):
     def delete(self, request: Request, document_id: str) -> Response:
         without_body(request)
         versions = if_match(request)
-        try:
-            return self.edited(
-                request,
-                {"remove": document_id},
-                lambda kept: documents.remove([document_id], by=self.operator, kept=kept, versions=versions),
-                204,
-            )
-        except DocumentMissing as error:
-            raise NotFound(str(error)) from None
+        return self.edited(
+            request,
+            {"remove": document_id},
+            lambda kept: documents.remove([document_id], by=self.operator, kept=kept, versions=versions),
+            204,
+        )
 
 
 def _position(request: Request) -> Position | None:

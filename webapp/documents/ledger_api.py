@@ -9,13 +9,11 @@ from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import serializers
-from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from webapp.documents import examples, ledger, previewing, touched, viewing
 from webapp.documents.touched import Outcome, Summary, TouchedAnswer
-from webapp.documents.viewing import DocumentMissing
 from webapp.models import ChangeKind, CorpusChange, Document, EvidenceBlock
 from webapp.rest.base import EditorView, problem_responses
 from webapp.rest.lists import PAGING, RecordList, offset_in, offset_links, page_example, page_response
@@ -121,10 +119,7 @@ class TouchedView(EditorView):
     )
     def get(self, request: Request, document_id: str) -> Response:
         only_parameters(request, ("cursor", "page_size"))
-        try:
-            viewing.show(document_id)
-        except DocumentMissing as error:
-            raise NotFound(str(error)) from None
+        viewing.show(document_id)  # or 404
         ids = previewing.of_removal([document_id])
         return _page(request, touched.reading(ids), ids, touched.summary(ids))
 

@@ -11,6 +11,7 @@ from realm_core.errors import RealmError
 from webapp.documents.inputs import BASE_FORMAT
 from webapp.documents.versions import version_of
 from webapp.models import CorpusState, Deployment, Document, DocumentStatus, IndexGeneration
+from webapp.refusals import Missing
 from webapp.serving.engine import EngineUnavailable
 from webapp.serving.living import state_of, view_of
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from realm_core.living.view import CorpusView, ListedDocument
 
 
-class DocumentMissing(RealmError):
+class DocumentMissing(Missing):
     """The corpus has no such document."""
 
     def __init__(self, document_id: str) -> None:

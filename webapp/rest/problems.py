@@ -21,7 +21,7 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from realm_core.errors import CannotStore, RealmError
-from webapp.refusals import FieldError, InvalidRequest, PreconditionFailed, StateConflict
+from webapp.refusals import FieldError, InvalidRequest, Missing, PreconditionFailed, StateConflict
 from webapp.request_id import get_request_id
 from webapp.serving.engine import EngineUnavailable
 
@@ -83,7 +83,7 @@ def describe(error: Exception) -> ErrorDescription | None:
             "The server cannot store this: its disk is full or takes no files. Its log names the place.",
         )
     elif isinstance(error, RealmError):
-        status, detail = 422, str(error)
+        status, detail = 404 if isinstance(error, Missing) else 422, str(error)
     elif isinstance(error, RequestDataTooBig):
         status, detail = 413, f"The request may have at most {settings.DATA_UPLOAD_MAX_MEMORY_SIZE:,} bytes."
     elif isinstance(error, Http404):
