@@ -12,9 +12,10 @@ from rest_framework.reverse import reverse
 
 from webapp.access.collections import access_of
 from webapp.access.limits import asker_name
-from webapp.asking import examples, idempotency
+from webapp.asking import examples
 from webapp.asking import service as asking
 from webapp.asking.history import asker_key
+from webapp.asking.idempotency import claim
 from webapp.asking.kept_api import answer_json
 from webapp.asking.serializers import AnswerSerializer, QuestionSerializer, RetrievalSerializer
 from webapp.models import AskedAnswer
@@ -67,14 +68,10 @@ class AskView(AskingView):
         if key is None:
             return asking.ask(**question, asker=request.user, session_key=history), False
         asking.checked(**question, access=access_of(request.user))
-        claim = idempotency.claim(asker_name(request), key, question)
-        if isinstance(claim, AskedAnswer):
-            return claim, True
-        try:
-            return asking.ask(**question, asker=request.user, session_key=history, kept=claim.fulfil), False
-        except BaseException:
-            claim.give_up()
-            raise
+        with claim(asker_name(request), key, question) as claimed:
+            if claimed.answer is not None:
+                return claimed.answer, True
+            return asking.ask(**question, asker=request.user, session_key=history, kept=claimed.fulfil), False
 
 
 class RetrieveView(AskingView):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -44,27 +44,30 @@ class KeyInUse(StateConflict):
 
 
 class Claim:
-    """The right to process the request of a key."""
+    """The right to process the request of a key, or what an earlier request with the key has led to.
+
+    answer, documents: of the earlier request. As a context it gives the key up where processing fails, so that a
+    repeated request is processed again.
+    """
 
     def __init__(self, row: IdempotencyKey) -> None:
+        self.answer, self.documents = row.answer, row.documents
         self._mine = IdempotencyKey.objects.filter(_UNDER_WAY, pk=row.pk)
 
-    def fulfil(self, asked: AskedAnswer) -> None:
-        """Store the answer with the key, in the transaction that stores the answer itself.
+    def __enter__(self) -> Claim:
+        return self
 
-        KeyInUse if another request has taken the key over meanwhile; then the answer is not stored.
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        if failed is not None:
+            self._mine.delete()
+
+    def fulfil(self, answer: AskedAnswer | None = None, documents: list[str] | None = None) -> None:
+        """Store the answer, or the ids of edited documents, with the key, in the transaction that commits these.
+
+        KeyInUse if another request has taken the key over meanwhile; then nothing is stored.
         """
-        if not self._mine.update(answer=asked):
+        if not self._mine.update(answer=answer, documents=documents):
             raise KeyInUse
-
-    def fulfil_edit(self, document_ids: Sequence[str]) -> None:
-        """Store the ids of the edited documents, in the transaction that commits the edit. KeyInUse as `fulfil`."""
-        if not self._mine.update(documents=list(document_ids)):
-            raise KeyInUse
-
-    def give_up(self) -> None:
-        """There is no answer: a repeated request with this key is processed again."""
-        self._mine.delete()
 
 
 def longest() -> timedelta:
@@ -72,28 +75,8 @@ def longest() -> timedelta:
     return timedelta(seconds=settings.ASK_DEADLINE_S + _STORING_S)
 
 
-def claim(owner: str, key: str, asked: Mapping[str, Any]) -> Claim | AskedAnswer:
-    """The right to answer `asked` with this key, or the stored answer. KeyConflict or KeyInUse."""
-    row = _claimed(owner, key, asked)
-    if isinstance(row, Claim):
-        return row
-    if row.answer is None:  # the digest was of an edit
-        raise KeyConflict
-    return row.answer
-
-
-def claim_edit(owner: str, key: str, sent: Mapping[str, Any]) -> Claim | list[str]:
-    """The right to make the edit `sent` with this key, or the ids of its documents. Raises as `claim` does."""
-    row = _claimed(owner, key, sent)
-    if isinstance(row, Claim):
-        return row
-    if row.documents is None:
-        raise KeyConflict
-    return list(row.documents)
-
-
-def _claimed(owner: str, key: str, sent: Mapping[str, Any]) -> Claim | IdempotencyKey:
-    """The right to process the request, or the row of one that did."""
+def claim(owner: str, key: str, sent: Mapping[str, Any]) -> Claim:
+    """The right to process the request `sent` with this key, or what it has led to. KeyConflict or KeyInUse."""
     digest = hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
     now = timezone.now()
     # A later start than now was written by a clock that was ahead.
@@ -111,4 +94,4 @@ def _claimed(owner: str, key: str, sent: Mapping[str, Any]) -> Claim | Idempoten
         raise KeyConflict
     if row.answer is None and row.documents is None:
         raise KeyInUse
-    return row
+    return Claim(row)

@@ -19,7 +19,7 @@ from rest_framework.reverse import reverse
 from realm_core.corpus.records import LONGEST_COLLECTION
 from webapp.access.collections import access_of
 from webapp.access.limits import asker_name
-from webapp.asking.idempotency import claim_edit
+from webapp.asking.idempotency import claim
 from webapp.documents import examples
 from webapp.documents import service as documents
 from webapp.documents.inputs import LARGEST_FILE_BYTES, LONGEST_TITLE, DocumentInput
@@ -96,15 +96,11 @@ class _DocumentsView(EditorView):
         key = idempotency_key(request)
         if key is None:
             return _told(request, edit(None), status)
-        claim = claim_edit(asker_name(request), key, sent)
-        if isinstance(claim, list):
-            replayed = documents.Edited(None, claim)
-            return _told(request, replayed, 204 if status == 204 else 200, {"Idempotency-Replayed": "true"})
-        try:
-            done = edit(lambda made: claim.fulfil_edit(made.document_ids))
-        except BaseException:
-            claim.give_up()
-            raise
+        with claim(asker_name(request), key, sent) as claimed:
+            if claimed.documents is not None:
+                replayed = documents.Edited(None, claimed.documents)
+                return _told(request, replayed, 204 if status == 204 else 200, {"Idempotency-Replayed": "true"})
+            done = edit(lambda made: claimed.fulfil(documents=made.document_ids))
         return _told(request, done, status)
 
 
