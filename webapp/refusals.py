@@ -16,6 +16,11 @@ class FieldError:
     detail: str
 
 
+def too_long(field: str, what: str, text: str, most: int) -> FieldError:
+    """The error of a text with more than `most` characters. what: such as “A question”."""
+    return FieldError(field, f"{what} may have at most {most} characters; this one has {len(text)}.")
+
+
 class InvalidRequest(Exception):
     """The request is not valid."""
 

@@ -26,7 +26,7 @@ from webapp.access.collections import CollectionAccess, access_of
 from webapp.asking.scope import Filters, checked_collections, checked_filters, scope_of
 from webapp.metrics.middleware import current_asking, listens, served
 from webapp.models import AskedAnswer, Deployment, EvidenceBlock
-from webapp.refusals import FieldError, InvalidRequest
+from webapp.refusals import FieldError, InvalidRequest, too_long
 from webapp.request_id import set_answer_id
 from webapp.serving.engine import EngineUnavailable, Serving, serving
 from webapp.text import one_line
@@ -111,12 +111,7 @@ def checked(
     if not cleaned:
         errors.append(FieldError("question", "Write a question."))
     elif len(cleaned) > MAX_QUESTION_CHARACTERS:
-        errors.append(
-            FieldError(
-                "question",
-                f"A question may have at most {MAX_QUESTION_CHARACTERS} characters; this one has {len(cleaned)}.",
-            )
-        )
+        errors.append(too_long("question", "A question", cleaned, MAX_QUESTION_CHARACTERS))
     if not 1 <= k <= MAX_K:
         errors.append(FieldError("k", f"k, the number of blocks to read, must be between 1 and {MAX_K}."))
     errors += wrong_ids(exclude)

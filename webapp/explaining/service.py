@@ -15,7 +15,7 @@ from webapp.asking.scope import scope_again
 from webapp.feedback.service import LONGEST_ANSWER
 from webapp.metrics.middleware import listens
 from webapp.models import AskedAnswer
-from webapp.refusals import FieldError, InvalidRequest
+from webapp.refusals import FieldError, InvalidRequest, too_long
 from webapp.serving.engine import EngineUnavailable, serving
 from webapp.text import one_line
 
@@ -60,8 +60,7 @@ def _checked(right_answer: str) -> str:
 
     right = one_line(right_answer)
     if len(right) > LONGEST_ANSWER:
-        says = f"An answer may have at most {LONGEST_ANSWER} characters; this one has {len(right)}."
-        raise InvalidRequest(FieldError("answer", says))
+        raise InvalidRequest(too_long("answer", "An answer", right, LONGEST_ANSWER))
     if not normalise_answer(right):
         raise InvalidRequest(FieldError("answer", "Write the right answer: a name, a date or a phrase."))
     return right

@@ -24,7 +24,7 @@ from webapp.asking.history import Asker, answers_without
 from webapp.asking.scope import scope_again
 from webapp.metrics.middleware import listens
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, Review
-from webapp.refusals import FieldError, InvalidRequest
+from webapp.refusals import FieldError, InvalidRequest, too_long
 from webapp.serving.engine import EngineUnavailable, serving
 from webapp.text import one_line
 
@@ -221,12 +221,7 @@ def _check(answer: AskedAnswer, right: bool | None, block_id: str, better_answer
         says = "This is not one of the blocks of the corpus that this was answered from."
         errors.append(FieldError("block_id", says))
     if len(better_answer) > LONGEST_ANSWER:
-        errors.append(
-            FieldError(
-                "better_answer",
-                f"An answer may have at most {LONGEST_ANSWER} characters; this one has {len(better_answer)}.",
-            )
-        )
+        errors.append(too_long("better_answer", "An answer", better_answer, LONGEST_ANSWER))
     if errors:
         raise InvalidRequest(*errors)
 

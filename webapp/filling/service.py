@@ -14,7 +14,7 @@ from webapp.access.collections import access_of
 from webapp.asking.scope import scope_of
 from webapp.asking.service import wrong_ids
 from webapp.metrics.middleware import listens
-from webapp.refusals import FieldError, InvalidRequest
+from webapp.refusals import FieldError, InvalidRequest, too_long
 from webapp.serving.engine import EngineUnavailable, serving
 from webapp.text import one_line
 
@@ -45,12 +45,7 @@ def checked(sentence: str, k: int = DEFAULT_K, exclude: Sequence[str] = (), trut
     if not cleaned:
         errors.append(FieldError("sentence", f"Write a sentence with {MASK} where a word is missing."))
     elif len(cleaned) > MAX_SENTENCE_CHARACTERS:
-        errors.append(
-            FieldError(
-                "sentence",
-                f"A sentence may have at most {MAX_SENTENCE_CHARACTERS} characters; this one has {len(cleaned)}.",
-            )
-        )
+        errors.append(too_long("sentence", "A sentence", cleaned, MAX_SENTENCE_CHARACTERS))
     elif masks == 0:
         errors.append(FieldError("sentence", f"Nothing is missing in this sentence: write {MASK} in place of a word."))
     elif masks > MOST_MASKS:
