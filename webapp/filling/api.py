@@ -33,4 +33,5 @@ class FillView(AskingView):
         ],
     )
     def post(self, request: Request) -> Response:
-        return Response(filling.fill(**checked(request, SentenceSerializer), asker=request.user).as_dict())
+        wanted = filling.checked(**checked(request, SentenceSerializer))
+        return Response(filling.fill(wanted, asker=request.user).as_dict())

@@ -60,19 +60,11 @@ def checked(sentence: str, k: int = DEFAULT_K, exclude: Sequence[str] = (), trut
     return FillRequest(cleaned, k, tuple(dict.fromkeys(exclude)), truth or None)
 
 
-def fill(
-    sentence: str,
-    *,
-    k: int = DEFAULT_K,
-    exclude: Sequence[str] = (),
-    truth: str | None = None,
-    asker: User | AnonymousUser,
-) -> Filling:
-    """Fill `sentence` without retrieval, from its best block, and from `k` blocks that `asker` may read together.
+def fill(request: FillRequest, *, asker: User | AnonymousUser) -> Filling:
+    """Fill the sentence without retrieval, from its best block, and from `k` blocks that `asker` may read together.
 
-    Raises InvalidRequest, EngineUnavailable, or another RealmError.
+    Raises EngineUnavailable, or another RealmError.
     """
-    request = checked(sentence, k, exclude, truth)
     scope = scope_of(access_of(asker))
     with serving() as service:
         return service.engine.fill(

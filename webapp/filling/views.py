@@ -52,12 +52,12 @@ def fill(request: HtmxRequest) -> HttpResponse:
     if "sentence" not in request.GET:
         return _box(request, typed)
     try:
-        checked = filling.checked(sentence, truth=truth)
+        wanted = filling.checked(sentence, truth=truth)
         if (wait_s := limits.seconds_to_wait(request)) is not None:
             response = _box(request, typed, f"Too many sentences. Try again in {wait_s} seconds.", status=429)
             response["Retry-After"] = str(wait_s)
             return response
-        filled = filling.fill(checked.sentence, truth=checked.truth, asker=request.user)
+        filled = filling.fill(wanted, asker=request.user)
     except EngineUnavailable as unavailable:
         context = {**typed, "reason": str(unavailable), "retry_s": unavailable.retry_after_s}
         response = render(request, "fill/waiting.html", context, status=503)
