@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
 from typing import Any, Final, Literal
 
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
-from django.forms.forms import DeclarativeFieldsMetaclass
 
 from realm_core.corpus.records import LONGEST_ATTRIBUTION, LONGEST_COLLECTION, LONGEST_LANGUAGE, LONGEST_LICENCE
 from webapp.documents.inputs import (
@@ -30,11 +28,7 @@ _LONGEST_TAGS: Final = 1000
 _FORMATS: Final = "Text, Markdown, HTML, CSV, TSV, PDF, Word (DOCX), JSON lines, Parquet or a MediaWiki dump."
 
 
-class _AbstractForm(ABCMeta, DeclarativeFieldsMetaclass):
-    """The metaclass of abstract forms."""
-
-
-class DocumentForm(forms.Form, metaclass=_AbstractForm):
+class DocumentForm(forms.Form):
     """The fields that all sources share. Each subclass adds a field for the source."""
 
     title = forms.CharField(
@@ -76,9 +70,9 @@ class DocumentForm(forms.Form, metaclass=_AbstractForm):
     further: tuple[str, ...] = ("url", "language", "date", "tags", "collection")
 
     @property
-    @abstractmethod
     def sources(self) -> list[Source]:
         """The sources in a valid form, mostly one; each subclass has its own."""
+        raise NotImplementedError
 
     @property
     def main_fields(self) -> list[forms.BoundField]:
@@ -128,15 +122,11 @@ class TextForm(DocumentForm):
 
     field_order = ("title", "text")
 
+    title = forms.CharField(max_length=LONGEST_TITLE)
     text = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 12, "dir": "auto"}),
         help_text="Each line is a paragraph. For headings, upload Markdown.",
     )
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.fields["title"].required = True
-        self.fields["title"].help_text = ""
 
     @property
     def sources(self) -> list[Source]:
@@ -147,12 +137,11 @@ class TextForm(DocumentForm):
 class ChangedTextForm(TextForm):
     """The text of a document that is to be changed."""
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.fields["text"].help_text = (
-            "Each line is a paragraph. Headings, pages and a kept PDF stay if you leave the text as it is, and go with "
-            "any other."
-        )
+    text = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 12, "dir": "auto"}),
+        help_text="Each line is a paragraph. Headings, pages and a kept PDF stay if you leave the text as it is, and "
+        "go with any other.",
+    )
 
 
 class FileForm(DocumentForm):
@@ -181,14 +170,11 @@ class FilesForm(FileForm):
     """Uploaded files, of which each is a document, or holds many."""
 
     file = FilesField(
+        label="Files",
         largest_bytes=LARGEST_FILE_BYTES,
         instead=lambda: "split it, or ingest it as a corpus",
         help_text=f"Choose one or more, up to {MOST_FILES}. {_FORMATS}",
     )
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.fields["file"].label = "Files"
 
     def clean(self) -> dict[str, Any]:
         """Title and address are for a single file."""

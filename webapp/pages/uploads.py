@@ -19,9 +19,11 @@ class FileField(forms.FileField):
 
     _of_what = ""
 
-    def __init__(self, *, largest_bytes: int, instead: Callable[[], str], help_text: str) -> None:
+    def __init__(
+        self, *, largest_bytes: int, instead: Callable[[], str], help_text: str, label: str | None = None
+    ) -> None:
         self.largest_bytes, self._instead = largest_bytes, instead
-        super().__init__(help_text=f"{help_text} At most {self._largest}{self._of_what}.")
+        super().__init__(label=label, help_text=f"{help_text} At most {self._largest}{self._of_what}.")
 
     @property
     def body_bytes(self) -> int:
