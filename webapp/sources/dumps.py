@@ -213,10 +213,8 @@ def _append(dump: Dump, file: Any, there: int, progress: Progress) -> str:
 
 
 def _check(dump: Dump, partial: Path) -> None:
-    digest = hashlib.sha1(usedforsecurity=False)  # what the mirror publishes
     with open(partial, "rb") as file:
-        while piece := file.read(_PIECE_BYTES):
-            digest.update(piece)
+        digest = hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False))  # what the mirror publishes
     if digest.hexdigest() != dump.sha1:
         partial.unlink()
         raise RealmError(f"{dump.name} is damaged: its SHA-1 is not the mirror's. It has been removed; fetch it again.")
