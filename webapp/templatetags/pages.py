@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from django import template
 from django.db import DatabaseError
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
@@ -26,13 +26,9 @@ _LICENCE_PAGES = {
 
 @register.simple_tag(takes_context=True)
 def nav_link(context: dict[str, Any], name: str, label: str) -> SafeString:
-    """A link of the main navigation, marked if it leads to the current page; empty if the page does not exist."""
-    try:
-        address = reverse(name)
-    except NoReverseMatch:
-        return mark_safe("")
-    request = context.get("request")
-    here = request is not None and (request.path == address or (address != "/" and request.path.startswith(address)))
+    """A link of the main navigation, marked if it leads to the current page."""
+    address, path = reverse(name), context["request"].path
+    here = path == address or (address != "/" and path.startswith(address))
     return format_html('<a href="{}"{}>{}</a>', address, mark_safe(' aria-current="page"') if here else "", label)
 
 
