@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 
 from realm_core.errors import printable
 from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet, Schedule, SpanSet
+from webapp.templatetags.numbers import signed
 
 register = template.Library()
 
@@ -48,9 +49,7 @@ def as_json(value: object) -> str:
 @register.filter
 def difference_points(share: float) -> str:
     """A difference of shares in percentage points, with its sign: -0.021 → "−2.1"."""
-    rounded = f"{abs(100 * share):.1f}"
-    sign = "±" if float(rounded) == 0 else "+" if share > 0 else "\N{MINUS SIGN}"
-    return sign + rounded
+    return signed(100 * share, 1)
 
 
 @register.filter

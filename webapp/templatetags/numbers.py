@@ -74,9 +74,9 @@ def whole_percent(probability: float) -> str:
 
 
 @register.filter
-def signed(value: float) -> str:
+def signed(value: float, decimals: int = 2) -> str:
     """With two decimals and always with its sign: 3.555 → "+3.56"."""
-    rounded = f"{abs(value):.2f}"
+    rounded = f"{abs(value):.{decimals}f}"
     sign = "±" if float(rounded) == 0 else "+" if value > 0 else "\N{MINUS SIGN}"
     return sign + rounded
 
@@ -96,8 +96,7 @@ def times(utility: float) -> str:
 @register.filter
 def points(value: int) -> str:
     """A difference in tenths of a percentage point, always with its sign: -52 → "−5.2"."""
-    sign = "+" if value > 0 else "\N{MINUS SIGN}" if value < 0 else "±"
-    return f"{sign}{abs(value) / 10:.1f}"
+    return signed(value / 10, 1)
 
 
 @register.simple_tag
