@@ -93,7 +93,8 @@ def find(block_id: str, asked: AskedAnswer | None = None, *, hidden: Collection[
 
 def _is_withheld(block_id: str, hidden: Collection[str]) -> bool:
     """Whether a block is shown from no corpus: it is none, it is in a hidden collection, or it was purged."""
-    return "\0" in block_id or _is_hidden(block_id, hidden) or _is_purged(block_id)
+    purged = GoneBlock.objects.filter(block_id=block_id, change__kind=ChangeKind.PURGED)
+    return "\0" in block_id or _is_hidden(block_id, hidden) or purged.exists()
 
 
 def _is_of_purged(corpus: CorpusSnapshot, texts: Texts, block: Block) -> bool:
@@ -101,10 +102,6 @@ def _is_of_purged(corpus: CorpusSnapshot, texts: Texts, block: Block) -> bool:
     document_id = texts.article(block.article_row).id
     rows = Document.objects.filter(index__corpus__name=corpus.name, document_id=document_id)
     return rows.filter(status=DocumentStatus.PURGED).exists() and not rows.exclude(status__in=GONE).exists()
-
-
-def _is_purged(block_id: str) -> bool:
-    return GoneBlock.objects.filter(block_id=block_id, change__kind=ChangeKind.PURGED).exists()
 
 
 def _is_hidden(block_id: str, hidden: Collection[str]) -> bool:

@@ -27,7 +27,7 @@ from webapp.asking import service as asking
 from webapp.asking.history import asker_key
 from webapp.asking.kept_api import answer_json
 from webapp.asking.places import batch_place
-from webapp.asking.serializers import AnswerSerializer, FiltersSerializer, QuestionSerializer, names_field
+from webapp.asking.serializers import AnswerSerializer, FiltersSerializer, QuestionSerializer, names_field, texts_field
 from webapp.asking.service import DEFAULT_K
 from webapp.metrics.middleware import Asking, current_asking
 from webapp.models import AskedAnswer
@@ -37,7 +37,6 @@ from webapp.rest.problems import described_in_place
 from webapp.rest.serializers import (
     ProblemSerializer,
     StrictBooleanField,
-    StrictCharField,
     StrictIntegerField,
     StrictSerializer,
 )
@@ -65,11 +64,7 @@ class BatchSerializer(StrictSerializer):
     k = StrictIntegerField(
         default=DEFAULT_K, help_text=f"How many blocks to read, 1 to {MAX_K}, for questions without their own k."
     )
-    exclude = serializers.ListField(
-        child=StrictCharField(trim_whitespace=False, allow_blank=True),
-        default=list,
-        help_text="Ids of blocks that must not be read, for questions without their own list.",
-    )
+    exclude = texts_field("Ids of blocks that must not be read, for questions without their own list.")
     collections = names_field("Names of the collections to look in, where a question does not say so itself.")
     filters = FiltersSerializer(
         default=None, allow_null=True, help_text="Which documents to look in, where a question does not say so itself."

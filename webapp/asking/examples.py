@@ -91,19 +91,18 @@ BATCH: Final[dict[str, Any]] = {
     "k": 1,
 }
 
+PROBLEM: Final[dict[str, Any]] = {
+    "type": "about:blank",
+    "title": "Bad Request",
+    "status": 400,
+    "detail": "The request is not valid.",
+    "errors": [{"field": "k", "detail": "k, the number of blocks to read, must be between 1 and 50."}],
+}
+
 RESULTS: Final[dict[str, Any]] = {
     "results": [
         {"index": 0, "answer": ANSWER},
-        {
-            "index": 1,
-            "problem": {
-                "type": "about:blank",
-                "title": "Bad Request",
-                "status": 400,
-                "detail": "The request is not valid.",
-                "errors": [{"field": "k", "detail": "k, the number of blocks to read, must be between 1 and 50."}],
-            },
-        },
+        {"index": 1, "problem": PROBLEM},
     ]
 }
 
@@ -118,12 +117,4 @@ LISTED_ANSWER: Final[dict[str, Any]] = {
     "latency_ms": 74.0,
     "created_at": "2026-01-31T12:00:00Z",
     "evidence_changed": False,
-}
-
-PROBLEM: Final[dict[str, Any]] = {
-    "type": "about:blank",
-    "title": "Bad Request",
-    "status": 400,
-    "detail": "The request is not valid.",
-    "errors": [{"field": "k", "detail": "k, the number of blocks to read, must be between 1 and 50."}],
 }

@@ -30,12 +30,15 @@ class DayField(StrictCharField):
     """A day, as text: its errors are reported where all ways of asking pass."""
 
 
+def texts_field(help_text: str) -> serializers.ListField:
+    """A list of texts; none if it is not given."""
+    child = StrictCharField(trim_whitespace=False, allow_blank=True)
+    return serializers.ListField(child=child, default=list, help_text=help_text)
+
+
 def names_field(help_text: str) -> serializers.ListField:
     """A list of names to look for."""
-    most = f"At most {MAX_VALUES}, each of at most {MAX_VALUE_CHARACTERS} characters."
-    return serializers.ListField(
-        child=StrictCharField(trim_whitespace=False, allow_blank=True), default=list, help_text=f"{help_text} {most}"
-    )
+    return texts_field(f"{help_text} At most {MAX_VALUES}, each of at most {MAX_VALUE_CHARACTERS} characters.")
 
 
 class FiltersSerializer(StrictSerializer):
@@ -57,11 +60,7 @@ class QuestionSerializer(StrictSerializer):
         help_text=f"At most {MAX_QUESTION_CHARACTERS} characters after folding white space; must not be empty.",
     )
     k = StrictIntegerField(default=DEFAULT_K, help_text=f"How many blocks to read, 1 to {MAX_K}.")
-    exclude = serializers.ListField(
-        child=StrictCharField(trim_whitespace=False, allow_blank=True),
-        default=list,
-        help_text=f"Ids of blocks that must not be read, at most {MAX_EXCLUDED}.",
-    )
+    exclude = texts_field(f"Ids of blocks that must not be read, at most {MAX_EXCLUDED}.")
     collections = names_field("Names of the collections to look in; none: all that the asker may read.")
     filters = FiltersSerializer(default=None, allow_null=True)
     as_typed = StrictBooleanField(default=False, help_text="Do not correct the spelling of the question.")

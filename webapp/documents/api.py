@@ -119,13 +119,10 @@ class DocumentsView(_DocumentsView):
     )
     def get(self, request: Request) -> Response:
         only_parameters(request, ("cursor", "page_size", "title", "status", "collection"))
-        title, status = request.query_params.get("title", ""), request.query_params.get("status", "")
-        if len(title) > LONGEST_TITLE or "\0" in title:
-            raise InvalidRequest(FieldError("title", f"This must be a text of 1 to {LONGEST_TITLE} characters."))
-        collection = request.query_params.get("collection", "")
-        if len(collection) > LONGEST_COLLECTION or "\0" in collection:
-            says = f"This must be a text of 1 to {LONGEST_COLLECTION} characters."
-            raise InvalidRequest(FieldError("collection", says))
+        title, status, collection = (request.query_params.get(name, "") for name in ("title", "status", "collection"))
+        for name, text, most in (("title", title, LONGEST_TITLE), ("collection", collection, LONGEST_COLLECTION)):
+            if len(text) > most or "\0" in text:
+                raise InvalidRequest(FieldError(name, f"This must be a text of 1 to {most} characters."))
         if status and status not in DocumentStatus.values:
             raise InvalidRequest(FieldError("status", f"This must be one of {', '.join(DocumentStatus.values)}."))
         count = page_size(request)

@@ -66,13 +66,10 @@ def _folders(purge: Purge) -> Iterator[HeldFolder]:
         if not resolve(path).exists() or (record is not None and record.removed_at is not None):
             yield HeldFolder(path, RemovalStage.REMOVED, record)
         elif record is None:
-            yield HeldFolder(path, RemovalStage.USED, reasons=_SEGMENT if _is_segment(path) else ())
+            is_segment = resolve(path).is_relative_to(living_dir())
+            yield HeldFolder(path, RemovalStage.USED, reasons=_SEGMENT if is_segment else ())
         elif record in answering:
             yield HeldFolder(path, RemovalStage.ANSWERS, record)
         else:
             reasons = tuple(uses(record))
             yield HeldFolder(path, RemovalStage.USED if reasons else RemovalStage.REMOVABLE, record, reasons)
-
-
-def _is_segment(path: str) -> bool:
-    return resolve(path).is_relative_to(living_dir())

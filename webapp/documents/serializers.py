@@ -36,42 +36,33 @@ class DayOrNoneField(serializers.DateField):
         return "" if value == "" else super().to_internal_value(value)
 
 
+def _optional(help_text: str) -> StrictCharField:
+    """A text; None if it is not given."""
+    return StrictCharField(default=None, allow_null=True, allow_blank=True, help_text=help_text)
+
+
 class AboutSerializer(StrictSerializer):
     """A document's metadata. A change keeps what is not given; empty (`""`, `[]`): there is none."""
 
     title = StrictCharField(
         default="", allow_blank=True, help_text=f"At most {LONGEST_TITLE} characters; needed with `text`."
     )
-    url = StrictCharField(
-        default=None, allow_null=True, allow_blank=True, help_text="The source, linked from evidence."
+    url = _optional("The source, linked from evidence.")
+    licence = _optional(
+        f"At most {LONGEST_LICENCE} characters; of a new document, if not given, what a row of the file states, or it "
+        "is not stated."
     )
-    licence = StrictCharField(
-        default=None,
-        allow_null=True,
-        allow_blank=True,
-        help_text=f"At most {LONGEST_LICENCE} characters; of a new document, if not given, what a row of the file "
-        "states, or it is not stated.",
+    attribution = _optional(
+        f"Whom the text is by. At most {LONGEST_ATTRIBUTION} characters; if not given, as for the licence."
     )
-    attribution = StrictCharField(
-        default=None,
-        allow_null=True,
-        allow_blank=True,
-        help_text=f"Whom the text is by. At most {LONGEST_ATTRIBUTION} characters; if not given, as for the licence.",
-    )
-    language = StrictCharField(
-        default=None,
-        allow_null=True,
-        allow_blank=True,
-        help_text="A code such as en; of a new document, if not given, what its source says, or else the corpus's.",
+    language = _optional(
+        "A code such as en; of a new document, if not given, what its source says, or else the corpus's."
     )
     date = DayOrNoneField(default=None, allow_null=True, help_text="The document's own, such as 2026-01-31.")
     tags = serializers.ListField(child=StrictCharField(), default=None, allow_null=True)
-    collection = StrictCharField(
-        default=None,
-        allow_null=True,
-        allow_blank=True,
-        help_text=f"At most {LONGEST_COLLECTION} characters. If not given: that of the document that is changed; of a "
-        "new one, the corpus's own, which is called as the corpus is.",
+    collection = _optional(
+        f"At most {LONGEST_COLLECTION} characters. If not given: that of the document that is changed; of a new one, "
+        "the corpus's own, which is called as the corpus is."
     )
 
 

@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from realm_core.settings import MAX_K
 from realm_core.text.masked import MOST_MASKS
+from webapp.asking.serializers import texts_field
 from webapp.asking.service import MAX_EXCLUDED
 from webapp.filling.service import DEFAULT_K, MAX_SENTENCE_CHARACTERS
 from webapp.rest.serializers import StrictCharField, StrictIntegerField, StrictSerializer
@@ -25,11 +26,7 @@ class SentenceSerializer(StrictSerializer):
     k = StrictIntegerField(
         default=DEFAULT_K, help_text=f"How many blocks to read, including the null block, 2 to {MAX_K}."
     )
-    exclude = serializers.ListField(
-        child=StrictCharField(trim_whitespace=False, allow_blank=True),
-        default=list,
-        help_text=f"Ids of blocks that must not be read, at most {MAX_EXCLUDED}.",
-    )
+    exclude = texts_field(f"Ids of blocks that must not be read, at most {MAX_EXCLUDED}.")
     truth = StrictCharField(
         default=None,
         allow_null=True,
