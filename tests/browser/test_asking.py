@@ -267,14 +267,3 @@ def test_the_article_opens_at_the_block(live_server: LiveServer, engine: FakeEng
     expect(page.locator("#block")).to_be_in_viewport()
     page.get_by_role("link", name="Back to the answer").click()
     expect(page.locator(".answer__text")).to_have_text("Stanley Kubrick")
-
-
-def test_a_permanent_link_shows_the_same_after_a_new_deployment(
-    live_server: LiveServer, engine: FakeEngine, page: Page
-) -> None:
-    address = f"{live_server.url}/answers/{stored.store().pk}/"
-    page.goto(address)
-    before = page.locator("main").inner_text()
-    stored.deployment(note="rebuilt")
-    page.goto(address)
-    assert page.locator("main").inner_text() == before

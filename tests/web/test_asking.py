@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
@@ -55,23 +54,6 @@ def test_a_cleaned_question_stays_as_it_is_and_can_be_stored(typed: str) -> None
     assert one_line(cleaned) == cleaned
     assert "\x00" not in cleaned and "\n" not in cleaned
     cleaned.encode()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "field"),
-    [
-        ({"question": " \n "}, "question"),
-        ({"question": "x" * (asking.MAX_QUESTION_CHARACTERS + 1)}, "question"),
-        ({"question": "Who?", "k": 0}, "k"),
-        ({"question": "Who?", "k": asking.MAX_K + 1}, "k"),
-        ({"question": "Who?", "exclude": ["a" * 32, "XYZ"]}, "exclude[1]"),
-        ({"question": "Who?", "exclude": ["a" * 32] * (asking.MAX_EXCLUDED + 1)}, "exclude"),
-    ],
-)
-def test_what_cannot_be_asked(arguments: dict[str, Any], field: str) -> None:
-    with pytest.raises(InvalidRequest) as caught:
-        asking.checked(**arguments, access=CollectionAccess())
-    assert [error.field for error in caught.value.errors] == [field]
 
 
 def test_every_wrong_field_is_named() -> None:

@@ -250,18 +250,6 @@ def test_where_the_prior_has_seen_the_text_the_retriever_has_its_own_number(outs
     assert "Retriever’s softmax" not in plain and "Σ prior × likelihood" in plain
 
 
-def test_text_is_data(outsider: Person) -> None:
-    evil = '<img src=x onerror=alert(1)> & "quoted" {{ 7|add:7 }}'
-    block = stored.Read(evil, f"Before {evil} after", 1.0, {evil: 0.9}, 0.1, section=evil)
-    source = _source(outsider, stored.store(stored.payload((block,), question=evil)))
-    assert "<img" not in source
-    page = Page(source)
-    assert page.one("p", "answer__text") == evil
-    assert page.one("mark") == evil
-    assert page.one("p", "block__text") == f"Before {evil} after"
-    assert page.one("title") == f"{evil} · REALM"
-
-
 def test_an_answer_that_does_not_exist(outsider: Person) -> None:
     response = outsider.client.get(f"/answers/{uuid4()}/")
     assert response.status_code == 404
