@@ -429,7 +429,6 @@ def test_an_admin_who_hesitates(visitor: Visitor, staff: Person) -> None:
 @looks("phone and dark")
 def test_the_administration(visitor: Visitor, staff: Person) -> None:
     """Django's pages, with one of each kind of ours in them."""
-    assert staff.user is not None
     staff.user.is_superuser = True
     staff.user.save()
     job = Job.objects.create(kind="finetune")

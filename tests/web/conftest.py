@@ -20,6 +20,7 @@ from realm_core.living.scope import Scope
 from realm_core.serving.filled import Filling
 from realm_core.serving.provenance import Answer
 from tests.web.logged_in import logged_in
+from tests.web.operating import TokenClient
 from tests.web.pages import fillings, stored
 from webapp.deployments import service as deploying
 from webapp.deployments.service import Finding, PairCheck, Verdict
@@ -59,6 +60,12 @@ def outsider(db: None) -> Person:
 
 def _log_in(user: User) -> Person:
     return Person(user.username, user, logged_in(user))
+
+
+@pytest.fixture
+def program(staff: Person) -> TokenClient:
+    """A program with an admin's token."""
+    return TokenClient(staff.user, "operate")
 
 
 @pytest.fixture

@@ -58,6 +58,14 @@ def walk(client: Client, address: str | None) -> Iterator[dict[str, Any]]:
         address = page["next"]
 
 
+def call_tool(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
+    """The result of a tool for language models."""
+    params = {"name": name, "arguments": arguments}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    result: dict[str, Any] = client.post("/mcp", body, content_type="application/json").json()["result"]
+    return result
+
+
 def question_set(name: str = "dev", purpose: str = Purpose.MEASURE) -> QuestionSet:
     """A question set's row."""
     return QuestionSet.objects.create(name=name, purpose=purpose, path=f"questions/{name}.jsonl", questions=3)

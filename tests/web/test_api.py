@@ -150,6 +150,8 @@ def test_retrieve(client: Client, engine: FakeEngine) -> None:
         ({"question": "Who?", "exclude": "a" * 32}, "exclude", "list"),
         ({"question": "Who?", "exclude": [5]}, "exclude[0]", "string"),
         ({"question": "Who?", "exclude": ["a" * 32, "x"]}, "exclude[1]", "32 hexadecimal"),
+        ({"question": "Who?", "exclude": ["a" * 32] * 101}, "exclude", "At most 100"),
+        ({"question": "Who?", "k": 51}, "k", "between 1 and 50"),
         ({"question": "Who?", "top_k": 3}, "top_k", "no such field"),
         ([], "", "dictionary"),
         ("Who?", "", "dictionary"),

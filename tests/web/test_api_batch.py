@@ -245,9 +245,9 @@ def test_a_line_comes_as_soon_as_its_question_is_answered(
     assert len(list(content)) == 147
 
 
-def test_what_nobody_wants_any_more_is_not_computed(
-    engine: FakeEngine, short_line: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def gone(engine: FakeEngine, short_line: None, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Until it is set, the first question alone is answered, over a short line."""
     gone, answer = threading.Event(), engine.ask
 
     def ask(question: str, **options: Any) -> Any:
@@ -255,6 +255,10 @@ def test_what_nobody_wants_any_more_is_not_computed(
         return answer(question, **options)
 
     monkeypatch.setattr(engine, "ask", ask)
+    return gone
+
+
+def test_what_nobody_wants_any_more_is_not_computed(engine: FakeEngine, gone: threading.Event) -> None:
     results = asking.ask_many(map(CHECKED, questions(64)))
     next(results)
     results.close()  # type: ignore[attr-defined]
@@ -263,17 +267,8 @@ def test_what_nobody_wants_any_more_is_not_computed(
     assert len(engine.asked) <= 3  # those that two places had begun with
 
 
-def test_nothing_is_computed_for_who_hung_up(
-    engine: FakeEngine, short_line: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_computed_for_who_hung_up(engine: FakeEngine, gone: threading.Event) -> None:
     """The lanes are told who listens: their threads are outside of the request."""
-    gone, answer = threading.Event(), engine.ask
-
-    def ask(question: str, **options: Any) -> Any:
-        assert question == "Question 0?" or gone.wait(20)
-        return answer(question, **options)
-
-    monkeypatch.setattr(engine, "ask", ask)
     ours, theirs = socket.socketpair()
     with ours, theirs:
         results = asking.ask_many(map(CHECKED, questions(150)), listens=Asking(ours).listens)

@@ -146,7 +146,6 @@ def test_the_database_allows_one_word_of_a_session() -> None:
 
 
 def test_over_rest(member: Person, outsider: Person) -> None:
-    assert member.user is not None
     asked = stored.store()
     address = f"answers/{asked.pk}/feedback"
     for client in (TokenClient(member.user, "feedback"), outsider.client):
@@ -170,7 +169,6 @@ def test_over_rest(member: Person, outsider: Person) -> None:
 
 
 def test_page_and_rest_have_the_same_word(member: Person) -> None:
-    assert member.user is not None
     asked = stored.store()
     say(member.client, asked, right="yes")
     response = post(TokenClient(member.user, "feedback"), f"answers/{asked.pk}/feedback", {"better_answer": "Kubrick"})
@@ -276,24 +274,18 @@ def test_what_was_accepted_is_downloaded_as_rows_to_learn_from(curator: Person) 
 # ── For programs of those who run the site ──────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture
-def operator(staff: Person) -> Client:
-    assert staff.user is not None
-    return TokenClient(staff.user, "operate")
-
-
-def found(operator: Client, query: str = "") -> list[int]:
-    response = operator.get(f"/api/v1/feedback?{query}")
+def found(program: Client, query: str = "") -> list[int]:
+    response = program.get(f"/api/v1/feedback?{query}")
     assert response.status_code == 200, response.content
     return [one["id"] for one in response.json()["results"]]
 
 
-def test_all_feedback_over_rest(operator: Client, member: Person, curator: Person) -> None:
+def test_all_feedback_over_rest(program: Client, member: Person, curator: Person) -> None:
     asked = stored.store(stored.payload(explains="no_answer"))
     say(member.client, asked, right="no", better_answer="Clarke", block_id=BLOCK)
     decide(curator, only(), "accepted")
     only().refresh_from_db()
-    (listed,) = operator.get("/api/v1/feedback").json()["results"]
+    (listed,) = program.get("/api/v1/feedback").json()["results"]
     times = {name: listed.pop(name) for name in ("changed_at", "reviewed_at")}
     assert listed == {
         "id": only().pk,
@@ -312,22 +304,22 @@ def test_all_feedback_over_rest(operator: Client, member: Person, curator: Perso
     assert all(parse_datetime(value) for value in times.values()) and "session_key" not in listed
 
 
-def test_feedback_is_chosen_ordered_and_paged(operator: Client) -> None:
+def test_feedback_is_chosen_ordered_and_paged(program: Client) -> None:
     right, wrong, better = said(right=True), said(right=False), said(better_answer="Clarke", review="accepted")
     block = said(block_id=BLOCK)
     stored.deployment()
     later = said(right=True, review="refused")
     everything = [later.pk, block.pk, better.pk, wrong.pk, right.pk]
-    assert found(operator) == found(operator, "order=-changed_at") == everything
-    assert found(operator, "order=changed_at") == everything[::-1]
-    assert found(operator, "review=waiting&teaches=true") == [right.pk]  # the curator's list
-    assert found(operator, "teaches=false") == [block.pk, wrong.pk]
-    assert found(operator, "review=accepted") == [better.pk] and found(operator, "review=refused") == [later.pk]
-    assert found(operator, "right=true") == [later.pk, right.pk] and found(operator, "right=false") == [wrong.pk]
-    assert found(operator, f"deployment={later.answer.deployment_id}") == [later.pk]
-    assert found(operator, urlencode({"since": better.changed_at, "before": later.changed_at})) == [block.pk, better.pk]
-    page = operator.get("/api/v1/feedback?page_size=3&order=changed_at").json()
-    assert [one["id"] for one in operator.get(page["next"]).json()["results"]] == everything[:2][::-1]
+    assert found(program) == found(program, "order=-changed_at") == everything
+    assert found(program, "order=changed_at") == everything[::-1]
+    assert found(program, "review=waiting&teaches=true") == [right.pk]  # the curator's list
+    assert found(program, "teaches=false") == [block.pk, wrong.pk]
+    assert found(program, "review=accepted") == [better.pk] and found(program, "review=refused") == [later.pk]
+    assert found(program, "right=true") == [later.pk, right.pk] and found(program, "right=false") == [wrong.pk]
+    assert found(program, f"deployment={later.answer.deployment_id}") == [later.pk]
+    assert found(program, urlencode({"since": better.changed_at, "before": later.changed_at})) == [block.pk, better.pk]
+    page = program.get("/api/v1/feedback?page_size=3&order=changed_at").json()
+    assert [one["id"] for one in program.get(page["next"]).json()["results"]] == everything[:2][::-1]
 
 
 @pytest.mark.parametrize(
@@ -344,27 +336,27 @@ def test_feedback_is_chosen_ordered_and_paged(operator: Client) -> None:
         ("feedback/export?review=waiting", "review"),
     ],
 )
-def test_a_wrong_parameter_is_named(operator: Client, address: str, field: str) -> None:
-    told = problem(operator.get(f"/api/v1/{address}"), 400)
+def test_a_wrong_parameter_is_named(program: Client, address: str, field: str) -> None:
+    told = problem(program.get(f"/api/v1/{address}"), 400)
     assert [error["field"] for error in told["errors"]] == [field]
 
 
 def test_a_list_of_feedback_costs_the_same_however_long_it_is(
-    operator: Client, django_assert_max_num_queries: Any
+    program: Client, django_assert_max_num_queries: Any
 ) -> None:
     for _ in range(12):
         said(right=True)
     with django_assert_max_num_queries(5):  # the token, its use, the page
-        assert len(found(operator)) == 12
+        assert len(found(program)) == 12
 
 
 @pytest.mark.parametrize("accept", ["*/*", "application/jsonl", "application/json"])
-def test_a_program_downloads_what_the_page_gives(operator: Client, curator: Person, accept: str) -> None:
-    empty = operator.get("/api/v1/feedback/export")
+def test_a_program_downloads_what_the_page_gives(program: Client, curator: Person, accept: str) -> None:
+    empty = program.get("/api/v1/feedback/export")
     assert empty.status_code == 200 and empty.content == b""
     one = said(right=False, better_answer="Clarke", block_id=BLOCK, review="accepted")
     said(block_id=BLOCK)  # nothing can be learnt from it
-    response = operator.get("/api/v1/feedback/export", headers={"Accept": accept})
+    response = program.get("/api/v1/feedback/export", headers={"Accept": accept})
     assert response["Content-Type"] == "application/jsonl"
     page = curator.client.get("/manage/feedback/export/")
     assert response.content == page.content and response["Content-Disposition"] == page["Content-Disposition"]
@@ -372,23 +364,22 @@ def test_a_program_downloads_what_the_page_gives(operator: Client, curator: Pers
     assert (row["answer_ids"], row["block_ids"]) == ([str(one.answer_id)], [BLOCK])
 
 
-def test_what_is_downloaded_can_be_learnt_from(operator: Client, tmp_path: Path) -> None:
+def test_what_is_downloaded_can_be_learnt_from(program: Client, tmp_path: Path) -> None:
     said(right=False, better_answer="Arthur C. Clarke", block_id=BLOCK, review="accepted")
     path = tmp_path / "feedback.jsonl"
-    path.write_bytes(operator.get("/api/v1/feedback/export").content)
+    path.write_bytes(program.get("/api/v1/feedback/export").content)
     (question,) = read_questions(path)
     assert question.answers == ("Arthur C. Clarke",) and question.context == stored.ODYSSEY[0].text
 
 
-def test_without_the_questions_that_are_measured_by_nothing_is_downloaded(operator: Client, curator: Person) -> None:
+def test_without_the_questions_that_are_measured_by_nothing_is_downloaded(program: Client, curator: Person) -> None:
     question_set()  # a row whose file never was
-    assert "dev.jsonl does not exist" in problem(operator.get("/api/v1/feedback/export"), 422)["detail"]
+    assert "dev.jsonl does not exist" in problem(program.get("/api/v1/feedback/export"), 422)["detail"]
     page = curator.client.get("/manage/feedback/export/", follow=True).content.decode()
     assert "dev.jsonl does not exist" in page
 
 
 def test_feedback_is_not_for_everybody(member: Person, curator: Person, outsider: Person, staff: Person) -> None:
-    assert staff.user is not None and curator.user is not None
     wrong = [member.client, curator.client, TokenClient(staff.user, "ask", "feedback")]
     wrong.append(TokenClient(curator.user, "operate"))  # a token never curates for a curator
     for address in ("/api/v1/feedback", "/api/v1/feedback/export"):
@@ -419,14 +410,3 @@ def test_the_overview_counts_what_waits(staff: Person) -> None:
     said(right=True)
     said(right=False)
     assert "1 waits for a curator" in Page(staff.client.get("/manage/").content.decode()).one("main")
-
-
-def test_what_people_say_is_data(outsider: Person, curator: Person) -> None:
-    evil = '"><script>alert(1)</script>{{ 7|add:7 }}'
-    asked = stored.store()
-    say(outsider.client, asked, better_answer=evil)
-    for source in (
-        outsider.client.get(f"/answers/{asked.pk}/").content.decode(),
-        curator.client.get(f"/manage/feedback/?{urlencode({'show': evil})}").content.decode(),
-    ):
-        assert "<script>alert" not in source and "&lt;script&gt;alert(1)" in source

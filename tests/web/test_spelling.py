@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 from django.test import Client
 
@@ -12,6 +9,7 @@ from realm_client._calls import question_body
 from realm_client._records import Question
 from tests.web.command_line import command
 from tests.web.conftest import FakeEngine, Person
+from tests.web.operating import call_tool, post, problem
 from webapp.asking import service as asking
 from webapp.feedback import service as feedback
 from webapp.models import AskedAnswer
@@ -22,12 +20,6 @@ TYPED, MEANT = "author of frankinstein", "author of frankenstein"
 @pytest.fixture(autouse=True)
 def reads(engine: FakeEngine) -> None:
     engine.read_as = MEANT
-
-
-def post(client: Client, path: str, **body: Any) -> dict[str, Any]:
-    response = client.post(f"/api/v1/{path}", json.dumps(body), content_type="application/json")
-    told: dict[str, Any] = response.json()
-    return told
 
 
 def test_the_page_says_so_and_asks_as_typed(client: Client) -> None:
@@ -47,15 +39,15 @@ def test_the_page_says_so_and_asks_as_typed(client: Client) -> None:
 
 def test_over_rest_it_is_a_field(client: Client) -> None:
     for path in ("ask", "retrieve"):
-        told, typed = post(client, path, question=TYPED), post(client, path, question=TYPED, as_typed=True)
+        told, typed = (post(client, path, {"question": TYPED} | more).json() for more in ({}, {"as_typed": True}))
         assert (told["question"], told["read_as"], typed["read_as"]) == (TYPED, MEANT, "")
-    refused = post(client, "ask", question=TYPED, as_typed="yes")
+    refused = problem(post(client, "ask", {"question": TYPED, "as_typed": "yes"}), 400)
     assert refused["errors"][0]["field"] == "as_typed"
 
 
 def test_in_a_batch_for_all_or_for_one(client: Client) -> None:
     questions = [TYPED, {"question": TYPED, "as_typed": False}]
-    told = post(client, "ask/batch", questions=questions, as_typed=True)
+    told = post(client, "ask/batch", {"questions": questions, "as_typed": True}).json()
     assert [one["answer"]["read_as"] for one in told["results"]] == ["", MEANT]
 
 
@@ -78,9 +70,7 @@ def test_where_the_right_answer_is_is_looked_for_by_what_was_read(engine: FakeEn
 def test_over_mcp(client: Client) -> None:
     for name in ("ask", "retrieve"):
         for as_typed, read_as in ((False, MEANT), (True, "")):
-            params = {"name": name, "arguments": {"question": TYPED, "as_typed": as_typed}}
-            sent = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
-            told = client.post("/mcp", sent, content_type="application/json").json()["result"]
+            told = call_tool(client, name, question=TYPED, as_typed=as_typed)
             assert told["structuredContent"]["read_as"] == read_as
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import LazySettings
@@ -25,8 +26,9 @@ from realm_core.index.build import build
 from realm_core.runs.activity import Activity
 from tests.tiny import tiny_deployment
 from webapp.artefacts.registering import record_corpus, record_index, record_model
+from webapp.asking import service as asking
 from webapp.deployments.service import NotConfirmed, deploy
-from webapp.models import Deployment, IndexGeneration
+from webapp.models import AskedAnswer, Deployment, IndexGeneration
 from webapp.serving.engine import holder
 
 # Each model once: that is nearly all that loading an engine takes, and no test changes a model.
@@ -35,9 +37,9 @@ _load_model = cache(realm_core.serving.engine._load_model)
 
 def copied(folders: tuple[Path, Path, Path], to: Path) -> tuple[Path, Path, Path]:
     """The tiny deployment in a data folder of its own, for tests that write beside it."""
-    root = folders[0].parent
-    shutil.copytree(root, to, dirs_exist_ok=True)
-    model, index, corpus = (to / one.relative_to(root) for one in folders)
+    model, index, corpus = (to / one.relative_to(folders[0].parent) for one in folders)
+    for one, copy in zip(folders, (model, index, corpus), strict=True):
+        shutil.copytree(one, copy)
     return model, index, corpus
 
 
@@ -91,6 +93,30 @@ def deploy_confirmed(index: IndexGeneration) -> Deployment:
         deployed = deploy(index, confirmed=refused.check.digest)
     holder().refresh(wait=True)
     return deployed
+
+
+def titles(asked: AskedAnswer | None = None) -> set[str]:
+    """The titles of the blocks that an answer was read from; without one, of all that there are."""
+    asked = asked or asking.ask("What is there?", k=50, asker=None)
+    return {block["title"] for block in asked.payload["evidence"]}
+
+
+def meanwhile(
+    monkeypatch: pytest.MonkeyPatch, module: Any, name: str, happens: Callable[[], Any], *, behind: bool = False
+) -> None:
+    """Let something happen once, before the next call of a function, or behind it."""
+    called = getattr(module, name)
+
+    def once(*arguments: Any, **named: Any) -> Any:
+        monkeypatch.setattr(module, name, called)
+        if not behind:
+            happens()
+        result = called(*arguments, **named)
+        if behind:
+            happens()
+        return result
+
+    monkeypatch.setattr(module, name, once)
 
 
 def read_here(arguments: list[str], folder: Path, name: str, limits: Limits) -> list[ParsedDocument]:

@@ -16,18 +16,13 @@ from django.test import Client
 from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
 
 from tests.web.conftest import Person
+from tests.web.documents.conftest import meanwhile
 from tests.web.operating import TokenClient, post, problem
 from webapp.documents import service
-from webapp.documents.inputs import DocumentInput, ReadDocument, Text
+from webapp.documents.inputs import DocumentInput, Text
 from webapp.models import CorpusState, Deployment, Document, IndexGeneration
 
 TURKU = {"id": "turku", "title": "Turku", "text": "Turku is a city in Finland.", "tags": ["cities"]}
-
-
-@pytest.fixture
-def program(staff: Person) -> TokenClient:
-    assert staff.user is not None
-    return TokenClient(staff.user, "operate")
 
 
 def test_a_document_is_added_shown_changed_and_removed(deployed: Deployment, program: TokenClient) -> None:
@@ -129,14 +124,8 @@ def test_a_text_that_was_changed_meanwhile_is_not_taken_back(
     deployed: Deployment, program: TokenClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     post(program, "documents", TURKU)
-    with_file = service._with_file
-
-    def overtaken(taken: ReadDocument) -> ReadDocument:
-        monkeypatch.setattr(service, "_with_file", with_file)
-        service.change("turku", DocumentInput(Text("Another text."), title="Turku"), by=None)
-        return with_file(taken)
-
-    monkeypatch.setattr(service, "_with_file", overtaken)
+    another = DocumentInput(Text("Another text."), title="Turku")
+    meanwhile(monkeypatch, service, "_with_file", lambda: service.change("turku", another, by=None))
     problem(program.patch("/api/v1/documents/turku", {"licence": "CC0"}, content_type="application/json"), 409)
     assert Client().get("/api/v1/documents/turku").json()["text"] == "Another text."
 
@@ -238,7 +227,6 @@ def test_a_file_of_more_than_a_mebibyte_is_uploaded(deployed: Deployment, progra
 
 
 def test_only_operators_may_send_so_much(deployed: Deployment, member: Person) -> None:
-    assert member.user is not None
     fields = {"file": SimpleUploadedFile("oulu.txt", b"x" * (2 << 20), "text/plain")}
     problem(TokenClient(member.user, "ask").post("/api/v1/documents", fields), 413)
 

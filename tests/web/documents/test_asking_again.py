@@ -9,6 +9,7 @@ import pytest
 from django.conf import LazySettings
 
 from tests.web.conftest import Person
+from tests.web.documents.conftest import titles
 from tests.web.pages import stored
 from tests.web.pages.stored import ODYSSEY
 from webapp.documents import ledger, service
@@ -72,8 +73,7 @@ def test_each_is_asked_where_its_asker_may_look(touched: list[AskedAnswer], staf
     AskedAnswer.objects.filter(pk=touched[2].pk).update(asker=staff.user)
     _page(staff, _changed(), press=True)
     for one in AskedAnswer.objects.filter(again_of__isnull=False):
-        titles = {block["title"] for block in one.payload["evidence"]}
-        assert ("Vault" in titles) == (one.again_of_id == touched[2].pk)
+        assert ("Vault" in titles(one)) == (one.again_of_id == touched[2].pk)
         assert (one.k, one.exclude) == (20, ["a" * 32])
 
 

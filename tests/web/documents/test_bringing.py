@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
-from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -19,7 +18,6 @@ from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.viewing import DocumentMissing, show
 from webapp.models import Deployment, IndexGeneration
-from webapp.serving.engine import holder
 
 TURKU = DocumentInput(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0", tags=("cities",))
 MARS = DocumentInput(Text("Mars is red."), "Mars", "Mars")
@@ -35,11 +33,9 @@ def another(another_index: IndexGeneration) -> IndexGeneration:
 
 
 def deploy(index: IndexGeneration) -> Deployment:
-    with pytest.raises(NotConfirmed, match="4 documents that were added, changed or removed") as refused:
+    with pytest.raises(NotConfirmed, match="4 documents that were added, changed or removed"):
         deploying.deploy(index)
-    deployed = deploying.deploy(index, confirmed=refused.value.check.digest)
-    holder().refresh(wait=True)
-    return deployed
+    return deploy_confirmed(index)
 
 
 def titles() -> dict[str, str]:
@@ -82,10 +78,9 @@ def test_what_was_only_moved_to_another_collection_is_brought_over(another: Inde
     bach = show("Johann Sebastian Bach")
     moved = DocumentInput(Text(bach.text), title=bach.title, collection="board")
     documents.change("Johann Sebastian Bach", moved, by=None)
-    with pytest.raises(NotConfirmed, match="5 documents") as refused:
+    with pytest.raises(NotConfirmed, match="5 documents"):
         deploying.deploy(another)
-    deploying.deploy(another, confirmed=refused.value.check.digest)
-    holder().refresh(wait=True)
+    deploy_confirmed(another)
     assert show("Johann Sebastian Bach").about.collection == "tiny"
     bringing.bring(by=None)
     assert show("Johann Sebastian Bach").about.collection == "board"
@@ -120,14 +115,13 @@ def test_what_is_there_under_another_name_is_left_out(another: IndexGeneration) 
 
 
 def test_on_the_page_and_the_command_line(
-    another: IndexGeneration, staff: Person, client: Any, capsys: pytest.CaptureFixture[str]
+    another: IndexGeneration, staff: Person, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    client.force_login(staff.user)
-    assert b"Bring them over" not in client.get("/manage/documents/").content
+    assert b"Bring them over" not in staff.client.get("/manage/documents/").content
     first = Deployment.active()
     deploy(another)
-    assert b"Bring them over" in client.get("/manage/documents/").content
-    said = client.post("/manage/documents/bring/", follow=True).content.decode()
+    assert b"Bring them over" in staff.client.get("/manage/documents/").content
+    said = staff.client.post("/manage/documents/bring/", follow=True).content.decode()
     assert "4 documents were brought over" in said and "Bring them over" not in said
     assert first is not None
     deploying.roll_back(first, confirmed=True)

@@ -6,14 +6,13 @@ import datetime
 import json
 import re
 from html import unescape
-from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
 from django.test import Client
 
 from tests.web.conftest import FakeEngine, Person
-from tests.web.operating import problem
+from tests.web.operating import call_tool, problem
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
 from webapp.models import AskedAnswer, AuditEntry, Collection, Deployment
@@ -183,7 +182,5 @@ def test_rest_lists_what_one_may_look_in(board: Collection, outsider: Person, st
 
 
 def test_language_models_are_told_the_collections(board: Collection) -> None:
-    call: dict[str, Any] = {"name": "collections", "arguments": {}}
-    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
-    told = Client().post("/mcp", json.dumps(body), content_type="application/json").json()["result"]
+    told = call_tool(Client(), "collections")
     assert [one["name"] for one in told["structuredContent"]["collections"]] == ["tiny", "travel"]

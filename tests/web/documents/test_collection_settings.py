@@ -23,12 +23,6 @@ PAGE = "/manage/documents/collections/collection/"
 
 
 @pytest.fixture
-def program(staff: Person) -> TokenClient:
-    assert staff.user is not None
-    return TokenClient(staff.user, "operate")
-
-
-@pytest.fixture
 def board(db: None) -> Collection:
     board = Collection.objects.create(name="board", title="The board", private=True, weight=2.0)
     board.groups.add(Group.objects.create(name="board members"))

@@ -17,7 +17,7 @@ from django.test import Client
 
 from tests.web.conftest import Person
 from tests.web.documents import folds
-from tests.web.operating import TokenClient, post, problem
+from tests.web.operating import TokenClient, call_tool, post, problem
 from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.documents import service as documents
@@ -39,7 +39,6 @@ def board(answering: Deployment, member: Person) -> Collection:
     board = Collection.objects.create(name="board", title="The board’s papers", private=True)
     group = Group.objects.create(name="board members")
     board.groups.add(group)
-    assert member.user is not None
     member.user.groups.add(group)
     return board
 
@@ -166,9 +165,7 @@ def test_the_command_line_refuses_what_does_not_exist(board: Collection) -> None
 # ── Documents keep their collection ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_documents_say_their_collection(deployed: Deployment, staff: Person, tmp_path: Any) -> None:
-    assert staff.user is not None
-    program = TokenClient(staff.user, "operate")
+def test_documents_say_their_collection(deployed: Deployment, program: TokenClient, tmp_path: Any) -> None:
     made = post(program, "documents", {"id": "one", "title": "One", "text": "A text.", "collection": " press  room "})
     assert made.status_code == 201, made.content
     assert program.get("/api/v1/documents/one").json()["collection"] == "press room"
@@ -184,9 +181,7 @@ def test_documents_say_their_collection(deployed: Deployment, staff: Person, tmp
     problem(post(program, "documents", {"title": "T", "text": "x", "collection": "x" * 101}), 400)
 
 
-def test_a_change_that_does_not_say_where_leaves_it_there(board: Collection, staff: Person) -> None:
-    assert staff.user is not None
-    program = TokenClient(staff.user, "operate")
+def test_a_change_that_does_not_say_where_leaves_it_there(board: Collection, program: TokenClient) -> None:
     body = {"title": "Vault", "text": "The word is now crane."}
     assert program.put("/api/v1/documents/vault", body, content_type="application/json").status_code == 200
     assert Document.objects.get(document_id="vault").collection == "board"
@@ -408,19 +403,13 @@ def test_a_block_of_it_cannot_be_named_as_evidence(asked: AskedAnswer, stranger:
     problem(stranger.post(address, word, content_type="application/json"), 400)
 
 
-def test_language_models_read_nothing_of_it(asked: AskedAnswer, outsider: Person, member: Person) -> None:
-    def call(name: str, arguments: dict[str, Any], token: str = "") -> Any:
-        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return (
-            Client().post("/mcp", json.dumps(body), content_type="application/json", headers=headers).json()["result"]
-        )
-
-    assert call("read_block", {"block_id": vault_block(asked)})["isError"]
-    assert call("ask", {"question": QUESTION, "collections": ["board"]})["isError"]
-    assert "heron" not in json.dumps(call("ask", {"question": QUESTION, "k": 20}))
-    assert "heron" not in json.dumps(call("retrieve", {"question": QUESTION, "k": 20}))
-    kept = call("retrieve", {"question": QUESTION, "k": 20, "collections": ["travel"]})["structuredContent"]
+def test_language_models_read_nothing_of_it(asked: AskedAnswer, outsider: Person) -> None:
+    client = outsider.client
+    assert call_tool(client, "read_block", block_id=vault_block(asked))["isError"]
+    assert call_tool(client, "ask", question=QUESTION, collections=["board"])["isError"]
+    assert "heron" not in json.dumps(call_tool(client, "ask", question=QUESTION, k=20))
+    assert "heron" not in json.dumps(call_tool(client, "retrieve", question=QUESTION, k=20))
+    kept = call_tool(client, "retrieve", question=QUESTION, k=20, collections=["travel"])["structuredContent"]
     assert [block["title"] for block in kept["blocks"]] == ["Turku"]
 
 

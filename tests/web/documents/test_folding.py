@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,12 +13,11 @@ from django.conf import LazySettings
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-import webapp.documents.service
 from realm_core.errors import RealmError
 from tests.tiny import ARTICLES
 from tests.web.conftest import Person
 from tests.web.documents import folds
-from tests.web.documents.conftest import copied
+from tests.web.documents.conftest import copied, meanwhile, titles
 from webapp.artefacts.removing import remove_superseded, uses
 from webapp.asking import service as asking
 from webapp.deployments import service as deploying
@@ -75,10 +73,6 @@ def told(asked: AskedAnswer) -> list[tuple[str, str, Any]]:
             for block in asked.payload["evidence"]
         ),
     ]
-
-
-def titles() -> set[str]:
-    return {block["title"] for block in asking.ask("What is there?", k=30, asker=None).payload["evidence"]}
 
 
 def test_the_answers_stay_as_they_are(edited: Deployment) -> None:
@@ -150,14 +144,7 @@ def test_an_edit_that_a_fold_overtakes_is_repeated_above_the_new_index(
 ) -> None:
     job = folding.start(by=None)
     result = folds.compute(job)
-    commit: Callable[..., Any] = webapp.documents.service._commit
-
-    def overtaken(*given: Any) -> Any:
-        if Deployment.active() == edited:
-            EXECUTIONS["fold"].record(job, result)
-        return commit(*given)
-
-    monkeypatch.setattr(webapp.documents.service, "_commit", overtaken)
+    meanwhile(monkeypatch, documents, "_commit", lambda: EXECUTIONS["fold"].record(job, result))
     documents.add([replace(TURKU, document_id="oulu", title="Oulu")], by=None)
     holder().refresh(wait=True)
     active = Deployment.active()

@@ -36,10 +36,13 @@ def within_the_segment(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("fills", [before_the_upload, within_the_segment])
 def test_an_edit_on_a_full_disk(
-    deployed: Deployment, staff: Person, tmp_path: Path, caplog: pytest.LogCaptureFixture, fills: Fills
+    deployed: Deployment,
+    program: TokenClient,
+    staff: Person,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    fills: Fills,
 ) -> None:
-    assert staff.user is not None
-    program = TokenClient(staff.user, "operate")
     documents.add([DocumentInput(Text("Turku is old."), "turku", "Turku")], by=None)
     segments = next(tmp_path.glob("**/segments"))
     before = {path.name for path in segments.glob("[!.]*")}

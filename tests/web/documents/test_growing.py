@@ -18,6 +18,7 @@ from realm_core.object_store import put_folder
 from realm_core.runs.activity import Activity
 from tests.in_memory_source import InMemorySource
 from tests.tiny import ARTICLES
+from tests.web.documents.conftest import meanwhile
 from webapp.artefacts.registering import record_corpus, record_index
 from webapp.deployments import service as deploying
 from webapp.documents import bringing, purge_masks
@@ -127,16 +128,14 @@ def test_what_is_edited_while_a_pair_is_prepared_is_there_too(
     edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also a document whose earlier edit was brought over a moment ago."""
-    hold, edits = purge_masks.mask_purged, [lambda: documents.remove(["Mars"], by=None), lambda: move_bach("tiny")]
 
-    def edited_behind(index: IndexGeneration, **about: Any) -> int:
-        while edits:
-            edits.pop()()
-        return hold(index, **about)
+    def edits() -> None:
+        move_bach("tiny")
+        documents.remove(["Mars"], by=None)
 
-    monkeypatch.setattr(purge_masks, "mask_purged", edited_behind)
+    meanwhile(monkeypatch, purge_masks, "mask_purged", edits)
     schedule = advance(later)
-    assert active() == later and not edits, schedule.last_outcome
+    assert active() == later, schedule.last_outcome
     assert show("Mars").status == "removed" and show(BACH).about.collection == "tiny"
 
 
@@ -179,14 +178,7 @@ def test_indexes_that_are_only_in_the_object_store_are_fetched(
 def test_an_edit_that_a_deployment_overtakes_is_made_above_that(
     edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    edit = realm_core.living.editing.edit
-
-    def overtaken(*about: Any) -> Any:
-        monkeypatch.setattr(realm_core.living.editing, "edit", edit)
-        advance(later)
-        return edit(*about)
-
-    monkeypatch.setattr(realm_core.living.editing, "edit", overtaken)
+    meanwhile(monkeypatch, realm_core.living.editing, "edit", lambda: advance(later))
     documents.remove(["Mars"], by=None)
     assert active() == later and show("Mars").status == "removed"
     assert "Mars" not in current_view()[1].with_ids(["Mars", "Nile"])

@@ -21,10 +21,10 @@ from tests.in_memory_source import InMemorySource
 from tests.tiny import ARTICLES, tiny_model
 from tests.web.conftest import Person
 from tests.web.documents import folds
-from tests.web.documents.conftest import copied, deploy_confirmed
+from tests.web.documents.conftest import copied, deploy_confirmed, titles
+from tests.web.operating import call_tool
 from webapp.artefacts.registering import record_corpus, record_index, record_model
 from webapp.artefacts.removing import uses
-from webapp.asking import service as asking
 from webapp.deployments import service as deploying
 from webapp.documents import bringing, purging, sweeping
 from webapp.documents import service as documents
@@ -89,10 +89,6 @@ def texts_by_collection(answer: dict[str, Any]) -> dict[str, set[str]]:
     return found
 
 
-def titles() -> set[str]:
-    return {block["title"] for block in asking.ask(EVERYTHING, k=50, asker=None).payload["evidence"]}
-
-
 def test_a_question_names_one_corpus_or_all(answering: Deployment, handbook: IndexGeneration, member: Person) -> None:
     both = join(answering.index, handbook)
     assert (both.corpus.name, both.corpus.articles, both.rows) == ("all", len(ARTICLES) + 2, len(ARTICLES) + 2)
@@ -116,9 +112,7 @@ def test_a_question_names_one_corpus_or_all(answering: Deployment, handbook: Ind
     assert 'value="handbook"' in page and 'value="tiny"' in page
     page = member.client.post("/", {"question": EVERYTHING, "collections": ["handbook"]}, follow=True).content.decode()
     assert "two rooms" in page and "Photosynthesis" not in page
-    call = {"name": "retrieve", "arguments": {"question": EVERYTHING, "k": 30, "collections": ["handbook"]}}
-    sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
-    told = Client().post("/mcp", json.dumps(sent), content_type="application/json").json()["result"]
+    told = call_tool(Client(), "retrieve", question=EVERYTHING, k=30, collections=["handbook"])
     assert {block["title"] for block in told["structuredContent"]["blocks"]} == {"Harbour", "Mars"}
 
 
@@ -137,7 +131,6 @@ def test_private_collections_and_weights_are_of_corpora_too(
     secret.save()
     group = Group.objects.create(name="staff of the harbour")
     secret.groups.add(group)
-    assert member.user is not None
     assert texts_by_collection(ask(outsider.client)).keys() == {"tiny"}
     assert outsider.client.get("/api/v1/documents/Harbour").status_code == 404
     member.user.groups.add(group)

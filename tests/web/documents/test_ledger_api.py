@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from tests.web.documents.test_api import program  # noqa: F401  (fixture)
 from tests.web.operating import TokenClient, post, problem
 from tests.web.pages import stored
 from tests.web.pages.stored import ODYSSEY
@@ -21,13 +20,13 @@ FILM = {"id": "films/2001", "title": ODYSSEY[0].title, "text": ODYSSEY[0].text}
 
 
 @pytest.fixture
-def asked(deployed: Deployment, program: TokenClient) -> list[Any]:  # noqa: F811
+def asked(deployed: Deployment, program: TokenClient) -> list[Any]:
     """Three answers that were read from the film's document, whose id has a slash."""
     assert post(program, "documents", FILM).status_code == 201
     return [stored.store() for _ in range(3)]
 
 
-def test_what_a_document_touches(program: TokenClient, asked: list[Any]) -> None:  # noqa: F811
+def test_what_a_document_touches(program: TokenClient, asked: list[Any]) -> None:
     told = program.get("/api/v1/documents/films/2001/touched?page_size=2").json()
     outcomes = {"same": 0, "other_block": 0, "other_answer": 3, "no_answer": 0, "answer_given": 0}
     assert told["summary"] == {"answers": 3, "looked_at": 3, "outcomes": outcomes}
@@ -57,7 +56,7 @@ def test_what_a_document_touches(program: TokenClient, asked: list[Any]) -> None
         problem(program.get(f"/api/v1/documents/films/2001/touched?{wrong}"), 400)
 
 
-def test_changes_and_what_they_touched(program: TokenClient, asked: list[Any]) -> None:  # noqa: F811
+def test_changes_and_what_they_touched(program: TokenClient, asked: list[Any]) -> None:
     assert program.delete("/api/v1/documents/films/2001").status_code == 204
     page = program.get("/api/v1/document-changes").json()
     removed, added = page["results"]

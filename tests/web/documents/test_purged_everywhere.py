@@ -13,7 +13,7 @@ from realm_core.index.build import build
 from realm_core.runs.activity import Activity
 from tests.tiny import ARTICLES, tiny_snapshot
 from tests.web.conftest import Person
-from tests.web.documents.conftest import deploy_confirmed
+from tests.web.documents.conftest import deploy_confirmed, meanwhile, titles
 from webapp.artefacts.registering import record_corpus, record_index
 from webapp.articles import service as articles
 from webapp.asking import service as asking
@@ -34,7 +34,7 @@ NILE = DocumentInput(Text("The Nile is a river in Africa, written anew."), "Nile
 def read_of(title: str) -> list[AskedAnswer]:
     """An answer that was read from passages with this title, stored; none where there are none."""
     asked = asking.ask("What is said of the Nile?", k=20, asker=None)
-    return [asked] if title in {block["title"] for block in asked.payload["evidence"]} else []
+    return [asked] if title in titles(asked) else []
 
 
 def another_snapshot(folders: tuple[Path, Path, Path], root: Path) -> IndexGeneration:
@@ -86,7 +86,7 @@ def test_above_one_that_was_built_later(
     deploy_confirmed(later)
     assert_forgotten(client, staff)
     kept.refresh_from_db()
-    assert "Nile" not in {block["title"] for block in kept.payload["evidence"]}
+    assert "Nile" not in titles(kept)
     assert Purge.objects.count() == 1 and Document.objects.get(index=later).status == "purged"
     deploying.roll_back(answering, confirmed=True)
     assert purge_masks.unmasked_purges(answering.index) is None
@@ -120,7 +120,7 @@ def test_answers_of_an_index_that_does_not_answer_now_are_cut(
     purging.purge(["Nile"], by=None)
     kept.refresh_from_db()
     assert kept.purged_at is not None
-    assert "Nile" not in {block["title"] for block in kept.payload["evidence"]}
+    assert "Nile" not in titles(kept)
 
 
 @pytest.mark.both_databases
@@ -129,14 +129,14 @@ def test_answers_of_an_index_that_was_removed_are_cut(
 ) -> None:
     """Its text was another one there, and nothing but the answers has it any more."""
     kept = read_of("Nile")[0]
-    others = {block["title"] for block in kept.payload["evidence"]} - {"Nile"}
+    others = titles(kept) - {"Nile"}
     [block_id] = [block["block_id"] for block in kept.payload["evidence"] if block["title"] == "Nile"]
     deploy_confirmed(another_snapshot(folders, tmp_path))
     IndexGeneration.every.filter(pk=answering.index_id).update(removed_at=timezone.now())
     assert block_id in purging.blocks_of(["Nile"])
     assert purging.purge(["Nile"], by=None).answers == 1
     kept.refresh_from_db()
-    assert {block["title"] for block in kept.payload["evidence"]} == others
+    assert titles(kept) == others
     assert articles.kept_copy(block_id, kept, AskedAnswer.objects.all(), ()) is None
     assert GoneBlock.objects.get(block_id=block_id).change.kind == "purged"
 
@@ -171,17 +171,9 @@ def test_a_purge_at_the_moment_of_a_deployment_stops_it(
 ) -> None:
     found = deploying.check(another_index)
     monkeypatch.setattr(purging, "_places", lambda index: [(index, None)])  # it does not see the other one yet
-    hold = purge_masks.mask_purged
-
-    def purged_behind(*arguments: Any, **named: Any) -> int:
-        held = hold(*arguments, **named)
-        purging.purge(["Nile"], by=None)
-        return held
-
-    monkeypatch.setattr(purge_masks, "mask_purged", purged_behind)
+    meanwhile(monkeypatch, purge_masks, "mask_purged", lambda: purging.purge(["Nile"], by=None), behind=True)
     with pytest.raises(RealmError, match="purged meanwhile"):
         deploying.deploy(another_index, confirmed=found.digest)
-    monkeypatch.setattr(purge_masks, "mask_purged", hold)
     deploy_confirmed(another_index)
     assert read_of("Nile") == []
 
@@ -195,15 +187,12 @@ def test_a_purge_that_rewrites_what_is_being_masked_is_followed(
     with monkeypatch.context() as patch:
         patch.setattr(purging, "_places", lambda index: [(index, None)])  # it does not see the other one yet
         purging.purge(["Nile"], by=None)
-    opened, first = purge_masks.opened, iter([True])
 
-    def opened_too_late(*which: Any) -> Any:
-        if next(first, False):
-            purging.purge(["turku"], by=None)
-            living._views.clear()
-        return opened(*which)
+    def purged() -> None:
+        purging.purge(["turku"], by=None)
+        living._views.clear()
 
-    monkeypatch.setattr(purge_masks, "opened", opened_too_late)
+    meanwhile(monkeypatch, purge_masks, "opened", purged)
     living._views.clear()
     assert purge_masks.mask_purged(answering.index, by=None) == 1
     assert purge_masks.unmasked_purges(answering.index) is None

@@ -15,7 +15,7 @@ from django.db import connection
 from realm_core.files import remove_folder
 from realm_core.living import purging as files
 from tests.web.conftest import Person
-from tests.web.documents.conftest import deploy_confirmed
+from tests.web.documents.conftest import deploy_confirmed, meanwhile, titles
 from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.documents import purging
@@ -75,16 +75,14 @@ def test_nothing_of_it_is_left(answering: Deployment, staff: Person) -> None:
     assert entry.details == {"documents": ["turku"], "receipt": str(purge.pk)} and entry.name == "Stella"
     assert show("turku").status == "purged" and show("turku").title == purging.PURGED_TITLE
     assert "turku" not in {one.document_id for one in listed(count=100).documents}
-    assert "Turku" not in {
-        block["title"] for block in asking.ask("Where is Turku?", k=20, asker=None).payload["evidence"]
-    }
+    assert "Turku" not in titles()
 
     for asked in (first, second):
         before = asked.payload
         asked.refresh_from_db()
         assert asked.purged_at is not None
         kept = [block["block_id"] for block in asked.payload["evidence"]]
-        assert "Turku" not in {block["title"] for block in asked.payload["evidence"]}
+        assert "Turku" not in titles(asked)
         assert set(kept) == {block["block_id"] for block in before["evidence"] if block["title"] != "Turku"}
         assert [row.block_id for row in asked.evidence.all()] == kept
         assert sum(row.prior for row in asked.evidence.all()) == pytest.approx(1)
@@ -116,14 +114,12 @@ def test_of_what_came_with_the_corpus_the_receipt_says_what_is_left(answering: D
     purge = purging.purge(["Nile"], by=None)
     assert len(purge.remaining) == 2 and purge.answers == 1
     asked.refresh_from_db()
-    assert "Nile" not in {one["title"] for one in asked.payload["evidence"]}
+    assert "Nile" not in titles(asked)
     assert (
         articles.find(block["block_id"], hidden=()) is None
         and articles.kept_copy(block["block_id"], None, AskedAnswer.objects.all(), ()) is None
     )
-    assert "Nile" not in {
-        one["title"] for one in asking.ask("Where is the Nile?", k=20, asker=None).payload["evidence"]
-    }
+    assert "Nile" not in titles()
 
 
 def test_an_answer_kept_behind_the_purge_is_cut_later(answering: Deployment) -> None:
@@ -156,15 +152,7 @@ def test_what_is_not_there_changes_nothing(answering: Deployment) -> None:
 
 def test_an_edit_meanwhile_is_kept(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     documents.add([TURKU], by=None)
-    view, edited = purging.opened, []
-
-    def opened(*arguments: Any) -> Any:
-        found = view(*arguments)
-        if not edited:
-            edited.append(documents.add([DocumentInput(Text("Oulu is a city."), "oulu", "Oulu")], by=None))
-        return found
-
-    monkeypatch.setattr(purging, "opened", opened)
+    meanwhile(monkeypatch, purging, "opened", lambda: documents.add([OULU], by=None), behind=True)
     purging.purge(["turku"], by=None)
     assert show("oulu").text == "Oulu is a city." and holding("founded in 1280") == []
 
@@ -178,17 +166,14 @@ def test_an_edit_that_a_purge_overtakes_is_repeated(answering: Deployment, monke
     """The purge removes the segments of the state that the edit is about to read."""
     documents.add([TURKU], by=None)
     documents.add([OULU], by=None)
-    opened, purges = documents.opened, [lambda: purging.purge(["turku"], by=None)]
 
-    def opened_too_late(*which: Any) -> Any:
-        while purges:
-            purges.pop()()
-            forget_open_files()  # another process has purged it
-        return opened(*which)
+    def purged() -> None:
+        purging.purge(["turku"], by=None)
+        forget_open_files()  # another process has purged it
 
-    monkeypatch.setattr(documents, "opened", opened_too_late)
+    meanwhile(monkeypatch, documents, "opened", purged)
     documents.remove(["oulu"], by=None)
-    assert not purges and show("oulu").status == "removed" and show("turku").status == "purged"
+    assert show("oulu").status == "removed" and show("turku").status == "purged"
     assert holding("founded in 1280") == []
 
 
@@ -201,15 +186,7 @@ def test_an_edit_of_what_cannot_be_read_is_refused(answering: Deployment) -> Non
 
 
 def test_a_first_edit_meanwhile_is_kept(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
-    view, edited = purging.opened, []
-
-    def opened(*arguments: Any) -> Any:
-        found = view(*arguments)
-        if not edited:
-            edited.append(documents.add([TURKU], by=None))
-        return found
-
-    monkeypatch.setattr(purging, "opened", opened)
+    meanwhile(monkeypatch, purging, "opened", lambda: documents.add([TURKU], by=None), behind=True)
     assert purging.purge(["Nile"], by=None).document_ids == ["Nile"] and show("turku").text
     assert show("Nile").status == "purged"
 
@@ -232,16 +209,7 @@ def test_a_purge_that_waited_for_another_begins_again(answering: Deployment, mon
     """It had seen the state before the other one; nothing that the present state names is removed for it."""
     documents.add([TURKU, OULU], by=None)
     documents.add([DocumentInput(Text("Pori is a city."), "pori", "Pori")], by=None)
-    view, others = purging.opened, []
-
-    def opened(*arguments: Any) -> Any:
-        found = view(*arguments)
-        if not others:
-            others.append("begun")
-            others.append(purging.purge(["pori"], by=None))
-        return found
-
-    monkeypatch.setattr(purging, "opened", opened)
+    meanwhile(monkeypatch, purging, "opened", lambda: purging.purge(["pori"], by=None), behind=True)
     purge = purging.purge(["turku"], by=None)
     assert purge.files and holding("founded in 1280") == [] and show("oulu").text == "Oulu is a city."
     assert [one.document_ids for one in Purge.objects.all()] == [["turku"], ["pori"]]
@@ -253,14 +221,11 @@ def test_one_whose_commit_failed_has_not_happened(answering: Deployment, monkeyp
     documents.add([TURKU], by=None)
     asked = asking.ask("Where is Turku?", k=20, asker=None)
     documents.remove(["turku"], by=None)
-    commit, overtaken = purging._commit, [purging.Overtaken]
 
-    def overtaken_once(*arguments: Any) -> Any:
-        if overtaken:
-            raise overtaken.pop()
-        return commit(*arguments)
+    def overtaken() -> None:
+        raise purging.Overtaken
 
-    monkeypatch.setattr(purging, "_commit", overtaken_once)
+    meanwhile(monkeypatch, purging, "_commit", overtaken)
     purge = purging.purge(["turku"], by=None)
     asked.refresh_from_db()
     assert (purge.document_ids, purge.answers) == (["turku"], 1) and purge.files and asked.purged_at is not None
@@ -275,7 +240,7 @@ def test_the_edits_above_another_index_are_rewritten_too(answering: Deployment, 
     purge = purging.purge(["turku"], by=None)
     assert holding("founded in 1280") == holding("founded in 1229") == [] and purge.answers == 1
     asked.refresh_from_db()
-    assert "Turku" not in {block["title"] for block in asked.payload["evidence"]}
+    assert "Turku" not in titles(asked)
     rows = Document.objects.filter(document_id="turku")
     assert {(row.index_id, row.status, row.title, row.licence) for row in rows} == {
         (answering.index_id, "purged", purging.PURGED_TITLE, ""),
@@ -283,8 +248,7 @@ def test_the_edits_above_another_index_are_rewritten_too(answering: Deployment, 
     }
     deploy_confirmed(answering.index)
     assert show("oulu").text == "Oulu is a city." and show("turku").status == "purged"
-    found = {block["title"] for block in asking.ask("Where is Oulu?", k=20, asker=None).payload["evidence"]}
-    assert "Oulu" in found and "Turku" not in found
+    assert "Oulu" in titles() and "Turku" not in titles()
 
 
 def test_its_passages_are_found_through_no_feedback(answering: Deployment) -> None:
@@ -316,9 +280,7 @@ def test_a_purge_that_died_is_finished_when_the_engine_is_loaded(
     load_engine(Deployment.objects.get(pk=answering.pk)).close()
     assert holding("founded in 1280") == []
     holder().refresh(wait=True)
-    assert "Turku" not in {
-        block["title"] for block in asking.ask("Where is Turku?", k=20, asker=None).payload["evidence"]
-    }
+    assert "Turku" not in titles()
 
 
 def test_over_rest(answering: Deployment, staff: Person, client: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from realm_core.runs.activity import Activity
 from tests.tiny import ARTICLES
 from tests.web.conftest import Person
 from tests.web.documents import folds
+from tests.web.documents.conftest import copied, titles
 from webapp.artefacts import removing
 from webapp.asking import service as asking
 from webapp.documents import folding, purging
@@ -33,11 +33,7 @@ SECRET = ARTICLES["Nile"].split(". ")[0].encode()
 @pytest.fixture
 def folders(folders: tuple[Path, Path, Path], tmp_path: Path) -> tuple[Path, Path, Path]:
     """The tiny deployment, copied to the data folder, from which it can be removed."""
-    root = folders[0].parent
-    for one in folders:  # alone: other tests leave theirs beside
-        shutil.copytree(one, tmp_path / one.relative_to(root))
-    model, index, corpus = (tmp_path / one.relative_to(root) for one in folders)
-    return model, index, corpus
+    return copied(folders, tmp_path)
 
 
 def holding(data: Path) -> list[Path]:
@@ -78,8 +74,7 @@ def test_no_file_has_it_in_the_end(answering: Deployment, staff: Person, client:
     assert not tokens_folder(resolve(corpus.path)).exists()
     assert "No file of this corpus." in client.get(receipt).content.decode()
     assert {one["stage"] for one in client.get(address).json()["holding"]} == {"removed"}
-    titles = {one["title"] for one in asking.ask("Where is the Nile?", k=20, asker=None).payload["evidence"]}
-    assert titles == set(ARTICLES) - {"Nile"}
+    assert titles() == set(ARTICLES) - {"Nile"}
 
 
 def test_while_it_is_folded_the_receipt_leads_to_the_job(answering: Deployment, staff: Person, client: Any) -> None:

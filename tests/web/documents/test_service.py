@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.web.conftest import Person
+from tests.web.documents.conftest import meanwhile
 from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.documents import service as documents
@@ -17,18 +17,11 @@ from webapp.documents.listing import Wanted, listed
 from webapp.documents.viewing import DocumentMissing, show
 from webapp.models import AuditEntry, CorpusChange, CorpusState, Deployment, Document
 from webapp.refusals import InvalidRequest
-from webapp.serving.engine import holder
 
 TURKU = DocumentInput(
     Text("Turku is a city in Finland.\nIts castle was founded in 1280."), "turku", "Turku", licence="CC0"
 )
 OULU = DocumentInput(File(b"# Oulu\n\nOulu is a city by the sea.\n", "oulu.md"), "oulu")
-
-
-@pytest.fixture
-def answering(deployed: Deployment) -> Deployment:
-    holder().refresh(wait=True)
-    return deployed
 
 
 def read_for(question: str) -> tuple[str, dict[str, str]]:
@@ -127,25 +120,13 @@ def test_what_is_refused_leaves_nothing(deployed: Deployment, wrong: DocumentInp
     assert not CorpusState.objects.exists() and not Document.objects.exists() and listed().total == 12
 
 
-def during(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], Any]) -> None:
-    """Let something happen once between the publishing of a segment and its commit."""
-    commit = documents._commit
-
-    def commit_later(*arguments: Any) -> documents.Edited:
-        monkeypatch.setattr(documents, "_commit", commit)
-        happens()
-        return commit(*arguments)
-
-    monkeypatch.setattr(documents, "_commit", commit_later)
-
-
 @pytest.mark.parametrize("edited_before", [False, True])
 def test_of_two_edits_at_once_the_second_goes_on_from_the_first(
     deployed: Deployment, monkeypatch: pytest.MonkeyPatch, edited_before: bool
 ) -> None:
     if edited_before:
         documents.remove(["Nile"], by=None)
-    during(monkeypatch, lambda: documents.add([OULU], by=None))
+    meanwhile(monkeypatch, documents, "_commit", lambda: documents.add([OULU], by=None))
     documents.add([TURKU], by=None)
     assert {"turku", "oulu"} <= {one.document_id for one in listed(count=100).documents}
     last, first = CorpusChange.objects.all()[:2]
@@ -158,7 +139,7 @@ def test_an_edit_that_dies_before_its_commit_has_not_happened(
     def killed() -> None:
         raise KeyboardInterrupt
 
-    during(monkeypatch, killed)
+    meanwhile(monkeypatch, documents, "_commit", killed)
     with pytest.raises(KeyboardInterrupt):
         documents.add([TURKU], by=None)
     assert listed().total == 12 and not CorpusState.objects.exists() and "Turku" not in read_for("Where is Turku?")[1]

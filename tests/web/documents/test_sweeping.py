@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -16,7 +15,7 @@ from realm_core.errors import RealmError
 from tests.waiting import wait_until
 from tests.web.conftest import Person
 from tests.web.documents import folds
-from tests.web.documents.conftest import deploy_confirmed
+from tests.web.documents.conftest import deploy_confirmed, meanwhile
 from webapp.artefacts.removing import remove_superseded
 from webapp.articles import service as articles
 from webapp.asking import service as asking
@@ -93,13 +92,7 @@ def test_a_state_is_kept_for_a_day_from_the_edit_that_replaced_it(edited: Deploy
 def test_an_edit_that_uses_an_old_segment_again_keeps_it(edited: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Swept between the moment at which the edit has found it there and that at which it commits."""
     age()
-    commit: Callable[..., Any] = documents._commit
-
-    def swept_before(*arguments: Any) -> Any:
-        sweeping.sweep(by="retention")
-        return commit(*arguments)
-
-    monkeypatch.setattr(documents, "_commit", swept_before)
+    meanwhile(monkeypatch, documents, "_commit", lambda: sweeping.sweep(by="retention"))
     documents.change("turku", TURKU, by=None)
     assert current() < segments() and show("turku").text == "Turku is a city in Finland."
     load_engine(Deployment.objects.get(pk=edited.pk)).close()

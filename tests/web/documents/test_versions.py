@@ -9,7 +9,7 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
-from tests.web.conftest import Person
+from tests.web.documents.conftest import meanwhile
 from tests.web.operating import TokenClient, post, problem
 from webapp.documents import service
 from webapp.documents.inputs import DocumentInput, Text
@@ -22,10 +22,8 @@ Edit = Callable[..., HttpResponse]
 
 
 @pytest.fixture
-def edit(deployed: Deployment, staff: Person) -> Edit:
+def edit(deployed: Deployment, program: TokenClient) -> Edit:
     """Edits the document by a method, with If-Match and perhaps further headers."""
-    assert staff.user is not None
-    program = TokenClient(staff.user, "operate")
     assert post(program, "documents", TURKU).status_code == 201
 
     def send(method: str, tags: str, **headers: str) -> HttpResponse:
@@ -75,14 +73,7 @@ def test_malformed_entity_tags_are_refused(edit: Edit) -> None:
 
 @pytest.mark.parametrize("method", BODIES)
 def test_no_other_edit_comes_between_check_and_commit(method: str, edit: Edit, monkeypatch: pytest.MonkeyPatch) -> None:
-    commit = service._commit
-
-    def overtaken(*arguments: Any) -> service.Edited:
-        monkeypatch.setattr(service, "_commit", commit)
-        _another("Another text.")
-        return commit(*arguments)
-
-    monkeypatch.setattr(service, "_commit", overtaken)
+    meanwhile(monkeypatch, service, "_commit", lambda: _another("Another text."))
     problem(edit(method, f'"{_shown()["version"]}"'), 412)
     assert _shown()["text"] == "Another text."
 

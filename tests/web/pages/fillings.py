@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log, prod
+from math import log
+from typing import Any
 
 from realm_core.corpus.records import block_id
 from realm_core.serving.filled import Filling, FillingEvidence, Guess, MaskWords, Word
@@ -68,24 +70,7 @@ def filling(sentence: str = SENTENCE, truth: str | None = None) -> Filling:
     def top(words: dict[str, float]) -> tuple[Word, ...]:
         return tuple(Word(word, p) for word, p in sorted(words.items(), key=lambda item: -item[1])[:5])
 
-    total = guess(explained).marginal
-    evidence = [
-        FillingEvidence(
-            rank=0,
-            block_id=block.block_id,
-            title=block.title,
-            text=block.text,
-            section="",
-            url="https://en.wikipedia.org/wiki/Example" if block.title else "",
-            prior=block.prior,
-            likelihood=likelihood(block, explained),
-            posterior=prod((block.prior, likelihood(block, explained))) / total,
-            utility=log(likelihood(block, explained) / likelihood(NULL, explained)),
-            retriever_score=log(block.prior),
-        )
-        for block in BLOCKS
-    ]
-    evidence.sort(key=lambda block: -block.posterior)
+    null = likelihood(NULL, explained)
     return Filling(
         sentence=sentence,
         guesses=tuple(sorted((guess(word) for word in list(marginals())[:5]), key=lambda g: -g.marginal)),
@@ -93,12 +78,40 @@ def filling(sentence: str = SENTENCE, truth: str | None = None) -> Filling:
         explains="truth" if truth else "guess",
         masks=(MaskWords(top(NULL.words), top(POLYGON.words), top(marginals())),) * masks,
         best_block_id=POLYGON.block_id,
-        evidence=tuple(FillingEvidence(**{**vars(e), "rank": rank}) for rank, e in enumerate(evidence, start=1)),
-        model="realm-mini",
-        index="gen-1",
-        corpus="0123456789abcdef",
-        latency_ms=120.0,
-        timings_ms={"embed": 9.0, "search": 4.0, "read": 105.0, "marginalise": 2.0},
+        evidence=_evidence(
+            [(block, likelihood(block, explained), log(likelihood(block, explained) / null)) for block in BLOCKS]
+        ),
+        **_MADE_FROM,
+    )
+
+
+_MADE_FROM: dict[str, Any] = {
+    "model": "realm-mini",
+    "index": "gen-1",
+    "corpus": "0123456789abcdef",
+    "latency_ms": 120.0,
+    "timings_ms": {"embed": 9.0, "search": 4.0, "read": 105.0, "marginalise": 2.0},
+}
+
+
+def _evidence(read: Sequence[tuple[Read, float, float | None]]) -> tuple[FillingEvidence, ...]:
+    """The blocks read, each with its likelihood and utility, the highest posterior first."""
+    total = sum(block.prior * likelihood for block, likelihood, _ in read)
+    return tuple(
+        FillingEvidence(
+            rank=rank,
+            block_id=block.block_id,
+            title=block.title,
+            text=block.text,
+            section="",
+            url="https://en.wikipedia.org/wiki/Example" if block.title else "",
+            prior=block.prior,
+            likelihood=likelihood,
+            posterior=block.prior * likelihood / total,
+            utility=utility,
+            retriever_score=log(block.prior),
+        )
+        for rank, (block, likelihood, utility) in enumerate(sorted(read, key=lambda one: -one[0].prior * one[1]), 1)
     )
 
 
@@ -111,23 +124,6 @@ def read(sentence: str = SENTENCE, truth: str | None = None) -> Filling:
         marginal = sum(block.prior * block.words.get(word, 0.0) for block in blocks)
         return Guess((word.title(),), word.title(), None, POLYGON.words.get(word, 0.0), marginal)
 
-    total = guess(wanted).marginal
-    evidence = tuple(
-        FillingEvidence(
-            rank=rank,
-            block_id=block.block_id,
-            title=block.title,
-            text=block.text,
-            section="",
-            url="https://en.wikipedia.org/wiki/Example",
-            prior=block.prior,
-            likelihood=block.words[wanted],
-            posterior=block.prior * block.words[wanted] / total,
-            utility=None,
-            retriever_score=log(block.prior),
-        )
-        for rank, block in enumerate(blocks, start=1)
-    )
     true = (
         None if truth is None else guess(wanted) if truth.lower() == wanted else Guess((truth,), truth, None, 0.0, 0.0)
     )
@@ -138,12 +134,8 @@ def read(sentence: str = SENTENCE, truth: str | None = None) -> Filling:
         explains="truth" if true is not None and true.marginal > 0 else "guess",
         masks=(),
         best_block_id=POLYGON.block_id,
-        evidence=evidence,
-        model="realm-mini",
-        index="gen-1",
-        corpus="0123456789abcdef",
-        latency_ms=120.0,
-        timings_ms={"embed": 9.0, "search": 4.0, "read": 105.0, "marginalise": 2.0},
+        evidence=_evidence([(block, block.words[wanted], None) for block in blocks]),
+        **_MADE_FROM,
         filled_by="reader",
         no_answer_probability=0.25,
     )

@@ -46,7 +46,6 @@ def test_questions_asked_before_logging_in_stay_with_the_browser(
     engine: FakeEngine, outsider: Person, member: Person
 ) -> None:
     outsider.client.post("/", {"question": "Before?"})
-    assert member.user is not None
     outsider.client.force_login(member.user, backend="django.contrib.auth.backends.ModelBackend")
     outsider.client.post("/", {"question": "After?"})
     assert _listed(outsider.client) == ["After?", "Before?"]
