@@ -19,7 +19,7 @@ class KeptProcess:
     """A command that is restarted whenever it dies, after 1 s, then 2 s, up to `longest_pause_s`.
 
     The owner calls `look` repeatedly, in one thread, which must live as long as the process.
-    log: file for its output. folder, nice: see `start`. grace_s: from the request to end to SIGKILL.
+    log: file for its output. folder: see `start`. grace_s: from the request to end to SIGKILL.
     """
 
     def __init__(
@@ -30,7 +30,6 @@ class KeptProcess:
         environment: Mapping[str, str],
         *,
         folder: Path | None = None,
-        nice: int = 0,
         grace_s: float = math.inf,
         longest_pause_s: float = 30.0,
     ) -> None:
@@ -38,7 +37,7 @@ class KeptProcess:
         self.deaths = 0  # consecutive, without a long run in between
         self.pause_s = 0.0
         self._command, self._environment = command, environment
-        self._folder, self._nice, self._longest_pause_s = folder, nice, longest_pause_s
+        self._folder, self._longest_pause_s = folder, longest_pause_s
         self._process: Popen[bytes] | None = None
         self._started_at = 0.0
         self._start_at = 0.0
@@ -48,9 +47,7 @@ class KeptProcess:
         if self.log.exists() and self.log.stat().st_size > _LARGE_LOG_BYTES:
             self.log.replace(self.log.with_suffix(".log.1"))
         with open(self.log, "ab") as output:
-            self._process = start(
-                self._command, output=output, environment=self._environment, folder=self._folder, nice=self._nice
-            )
+            self._process = start(self._command, output=output, environment=self._environment, folder=self._folder)
         self._started_at = time.monotonic()
 
     def look(self) -> str | None:

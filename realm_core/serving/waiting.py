@@ -52,12 +52,10 @@ class RequestQueue(Generic[Request]):
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def submit(
-        self, request: Request, *, listens: Callable[[], bool] | None = None, deadline_s: float | None = None
-    ) -> Any:
+    def submit(self, request: Request, *, listens: Callable[[], bool] | None = None) -> Any:
         """Enqueue a request and wait for its result.
 
-        deadline_s: instead of the queue's. listens: whether the client is still connected; called by another thread.
+        listens: whether the client is still connected; called by another thread.
         Raises EngineUnavailable if the queue is full, the deadline passes or the client disconnects, and whatever the
         computation raises.
         """
@@ -72,7 +70,7 @@ class RequestQueue(Generic[Request]):
                 )
             self._waiting.append(queued)
             self._changed.notify()
-        return self._result(queued, deadline_s or self.deadline_s)
+        return self._result(queued, self.deadline_s)
 
     def take(self, most: int) -> list[QueuedRequest[Request]] | None:
         """Wait for requests and dequeue up to `most`; empty if all clients have disconnected.

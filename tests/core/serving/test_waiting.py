@@ -19,7 +19,7 @@ EACH = 40
 
 def test_a_timeout_at_any_instant_harms_no_other_request() -> None:
     """Deadlines about as long as a batch takes: many pass while their request is being dequeued or served."""
-    queue: RequestQueue[int] = RequestQueue(capacity=ASKERS // 2, deadline_s=60)
+    queue: RequestQueue[int] = RequestQueue(capacity=ASKERS // 2, deadline_s=0.004)
     taken: list[int] = []
 
     def serve() -> None:
@@ -34,7 +34,8 @@ def test_a_timeout_at_any_instant_harms_no_other_request() -> None:
         chance, outcomes = random.Random(asker), Counter[str]()
         for request in range(asker * EACH + 1, (asker + 1) * EACH + 1):
             try:
-                assert queue.submit(request, deadline_s=chance.uniform(0.0001, 0.004)) == -request
+                queue.deadline_s = chance.uniform(0.0001, 0.004)
+                assert queue.submit(request) == -request
                 outcomes["own"] += 1
             except EngineUnavailable as unavailable:
                 assert unavailable.retry_after_s >= 1
@@ -47,6 +48,7 @@ def test_a_timeout_at_any_instant_harms_no_other_request() -> None:
         outcomes = sum(askers.map(ask, range(ASKERS)), Counter[str]())
     assert outcomes.total() == ASKERS * EACH and len(outcomes) == 2, outcomes
     assert len(queue) == 0 and len(taken) == len(set(taken)), "a request was left in the queue, or served twice"
+    queue.deadline_s = 60
     assert queue.submit(1_000_000) == -1_000_000
     queue.close()
     engine.join(60)
@@ -69,10 +71,10 @@ def test_requests_are_served_in_order() -> None:
 
 
 def test_a_request_leaves_the_queue_at_its_deadline() -> None:
-    queue: RequestQueue[int] = RequestQueue(capacity=1, deadline_s=60)
+    queue: RequestQueue[int] = RequestQueue(capacity=1, deadline_s=0.001)
     for _ in range(2):  # there is room for the second because the first has left
         with pytest.raises(EngineUnavailable, match="within"):
-            queue.submit(0, deadline_s=0.001)
+            queue.submit(0)
     assert len(queue) == 0
 
 
