@@ -105,10 +105,29 @@ class Wanted:
 
 
 def nearest(
-    corpus: ServedCorpus, queries_BD: torch.Tensor, wanted: Sequence[Wanted], temperature: float
+    corpus: ServedCorpus,
+    queries_BD: torch.Tensor,
+    wanted: Sequence[Wanted],
+    temperature: float,
+    lexical: LexicalPart | None = None,
 ) -> list[tuple[list[Block], list[float]]]:
-    """The nearest blocks of each query with their scores: f(x, z), in a scope + temperature × log weight."""
-    return _found(corpus, queries_BD, wanted, temperature)
+    """The nearest blocks of each query with their scores: f(x, z), in a scope + temperature × log weight.
+
+    lexical: what is added to the scores, of a corpus that `adds_lexical`.
+    """
+    texts = corpus.texts
+    found: dict[int, tuple[list[Block], list[float]]] = {}
+    for scope in dict.fromkeys(one.scope for one in wanted):
+        places = [place for place, one in enumerate(wanted) if one.scope == scope]
+        excluded = [
+            {row for block_id in wanted[place].exclude for row in texts.rows_with(block_id)} for place in places
+        ]
+        scoped = corpus.search_in(scope, temperature)
+        search: Search = scoped if lexical is None else SearchWith(scoped, lexical.at(places))
+        ks = [wanted[place].k for place in places]
+        for place, (rows, scores) in zip(places, search_without(search, queries_BD[places], ks, excluded), strict=True):
+            found[place] = ([texts.block(row) for row in rows], scores)
+    return [found[place] for place in range(len(wanted))]
 
 
 def best(
@@ -123,7 +142,7 @@ def best(
     if not lexical_weight:
         return nearest(corpus, queries_BD, wanted, temperature)
     if corpus.adds_lexical:
-        return _found(corpus, queries_BD, wanted, temperature, LexicalPart.of(questions, lexical_weight))
+        return nearest(corpus, queries_BD, wanted, temperature, LexicalPart.of(questions, lexical_weight))
     found = []
     more = [replace(one, k=candidates(one.k, lexical_weight)) for one in wanted]
     near = nearest(corpus, queries_BD, more, temperature)
@@ -131,28 +150,6 @@ def best(
         order, sums = ranked_again(question, blocks, scores, lexical_weight)
         found.append(([blocks[place] for place in order[: one.k]], sums[: one.k]))
     return found
-
-
-def _found(
-    corpus: ServedCorpus,
-    queries_BD: torch.Tensor,
-    wanted: Sequence[Wanted],
-    temperature: float,
-    lexical: LexicalPart | None = None,
-) -> list[tuple[list[Block], list[float]]]:
-    texts = corpus.texts
-    found: dict[int, tuple[list[Block], list[float]]] = {}
-    for scope in dict.fromkeys(one.scope for one in wanted):
-        places = [place for place, one in enumerate(wanted) if one.scope == scope]
-        excluded = [
-            {row for block_id in wanted[place].exclude for row in texts.rows_with(block_id)} for place in places
-        ]
-        scoped = corpus.search_in(scope, temperature)
-        search: Search = scoped if lexical is None else SearchWith(scoped, lexical.at(places))
-        ks = [wanted[place].k for place in places]
-        for place, (rows, scores) in zip(places, search_without(search, queries_BD[places], ks, excluded), strict=True):
-            found[place] = ([texts.block(row) for row in rows], scores)
-    return [found[place] for place in range(len(wanted))]
 
 
 def open_snapshot(
