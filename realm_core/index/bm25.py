@@ -27,7 +27,7 @@ _FORMAT = 1  # raise it when tokenisation or weights change
 _READ_AT_ONCE = 10_000
 
 
-class BM25Search:
+class SparseRetriever:
     """BM25 (Lucene's variant, k1 = 1.5, b = 0.75) over title and text, English stemming and stop words.
 
     cache: folder in which the index of this snapshot is kept.
@@ -50,6 +50,14 @@ class BM25Search:
         with ThreadPoolExecutor(max(1, torch.get_num_threads())) as threads:
             found = list(threads.map(lambda words: self._best(words, k), self._tokenise(questions)))
         return [rows for rows, _ in found], [scores for _, scores in found]
+
+    def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
+        """The rows of `search`, without scores."""
+        return self.search(questions, k)[0]
+
+    def read_as(self, questions: Sequence[str]) -> list[str]:
+        """The questions as they were typed."""
+        return list(questions)
 
     def _best(self, words: Sequence[str], k: int) -> tuple[list[int], list[float]]:
         scores_N = torch.zeros(self._rows)

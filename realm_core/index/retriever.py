@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -12,12 +11,13 @@ import torch
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
+from realm_core.index.bm25 import SparseRetriever as SparseRetriever
 from realm_core.index.embedding import embed
 from realm_core.index.generation import Generation
 from realm_core.index.lexical import candidates, ranked_again
 from realm_core.index.postings import MOST_ROWS, LexicalPart, Postings
 from realm_core.index.search import ExactSearch
-from realm_core.model.checkpoint import Model, load_model
+from realm_core.model.checkpoint import Model
 from realm_core.text.joins import join_query
 from realm_core.text.spelling import Spelling, meant
 from realm_core.text.wordpieces import Wordpieces
@@ -39,27 +39,6 @@ class Retriever(Protocol):
         ...
 
 
-class SparseRetriever:
-    """BM25 over the blocks' titles and texts. cache: folder for its index, see `index/bm25.py`."""
-
-    def __init__(self, snapshot: Snapshot, cache: Path | None = None) -> None:
-        from realm_core.index.bm25 import BM25Search
-
-        self._search = BM25Search(snapshot, cache)
-
-    def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
-        """Rows and BM25 scores of the k best blocks of each question, best first."""
-        return self._search.search(questions, k)
-
-    def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
-        """The rows of `search`, without scores."""
-        return self.search(questions, k)[0]
-
-    def read_as(self, questions: Sequence[str]) -> list[str]:
-        """The questions as they were typed."""
-        return list(questions)
-
-
 class DenseRetriever:
     """Exact maximum inner product search of Embed_input(x) in the generation's vectors, on the model's device.
 
@@ -78,13 +57,6 @@ class DenseRetriever:
         if self._snapshot is None or len(self._snapshot) > MOST_ROWS:
             return None
         return Postings.of(self._snapshot)
-
-    @classmethod
-    def load(cls, model: Path, index: Path, corpus: Path) -> DenseRetriever:
-        """Read model and generation, and check that they and the snapshot match."""
-        loaded, generation = load_model(model), Generation.open(index)
-        check_fit(loaded, generation, Snapshot.open(corpus))
-        return cls(loaded, generation)
 
     def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
         """Rows and scores of the k best blocks of each question, best first: f(x, z), or the prior's logit."""

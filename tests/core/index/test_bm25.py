@@ -13,7 +13,7 @@ from bm25s.stopwords import STOPWORDS_EN
 
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.index.bm25 import BM25Search
+from realm_core.index.bm25 import SparseRetriever
 from tests.core.conftest import Deployment
 from tests.tiny import tiny_snapshot
 
@@ -49,7 +49,7 @@ def by_formula(snapshot: Snapshot, query: str) -> list[float]:
 
 
 def test_scores_are_those_of_the_formula(snapshot: Snapshot) -> None:
-    rows, scores = BM25Search(snapshot).search(QUERIES, 100)
+    rows, scores = SparseRetriever(snapshot).search(QUERIES, 100)
     for query, own_rows, own_scores in zip(QUERIES, rows, scores, strict=True):
         wanted = by_formula(snapshot, query)
         assert sorted(own_rows) == list(range(len(snapshot)))
@@ -59,7 +59,7 @@ def test_scores_are_those_of_the_formula(snapshot: Snapshot) -> None:
 
 
 def test_a_smaller_k_returns_a_prefix(snapshot: Snapshot) -> None:
-    search = BM25Search(snapshot)
+    search = SparseRetriever(snapshot)
     all_rows, _ = search.search(QUERIES, 12)
     for k in (1, 3, 7):
         assert search.search(QUERIES, k)[0] == [rows[:k] for rows in all_rows]
@@ -68,19 +68,19 @@ def test_a_smaller_k_returns_a_prefix(snapshot: Snapshot) -> None:
 def test_the_index_is_cached_without_pickle(
     snapshot: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = BM25Search(snapshot, tmp_path / "cache").search(QUERIES, 5)
+    first = SparseRetriever(snapshot, tmp_path / "cache").search(QUERIES, 5)
     folder = tmp_path / "cache" / f"bm25-{snapshot.snapshot_id}"
     kinds = {path.suffix for path in folder.iterdir()}
     assert kinds == {".npy", ".json"}
     for array in folder.glob("*.npy"):
         assert b"'|O'" not in array.read_bytes()[:128]  # an array of objects would be pickled
-    monkeypatch.setattr(BM25Search, "_index_of", lambda *_: pytest.fail("it was made again"))
-    assert BM25Search(snapshot, tmp_path / "cache").search(QUERIES, 5) == first
+    monkeypatch.setattr(SparseRetriever, "_index_of", lambda *_: pytest.fail("it was made again"))
+    assert SparseRetriever(snapshot, tmp_path / "cache").search(QUERIES, 5) == first
 
 
 def test_concurrent_users_build_the_index_once(snapshot: Snapshot, tmp_path: Path) -> None:
     with ThreadPoolExecutor(3) as pool:
-        found = list(pool.map(lambda _: BM25Search(snapshot, tmp_path).search(QUERIES, 5), range(3)))
+        found = list(pool.map(lambda _: SparseRetriever(snapshot, tmp_path).search(QUERIES, 5), range(3)))
     assert found[0] == found[1] == found[2]
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [f"bm25-{snapshot.snapshot_id}"]
 
@@ -88,7 +88,7 @@ def test_concurrent_users_build_the_index_once(snapshot: Snapshot, tmp_path: Pat
 def test_damage_and_other_versions_are_reported_with_the_file(
     snapshot: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    BM25Search(snapshot, tmp_path)
+    SparseRetriever(snapshot, tmp_path)
     folder = tmp_path / f"bm25-{snapshot.snapshot_id}"
     weights = folder / "data.csc.index.npy"
     content = weights.read_bytes()
@@ -97,17 +97,17 @@ def test_damage_and_other_versions_are_reported_with_the_file(
         if damage is not None:
             weights.write_bytes(damage)
         with pytest.raises(RealmError, match=r"data\.csc\.index\.npy is missing or damaged"):
-            BM25Search(snapshot, tmp_path)
+            SparseRetriever(snapshot, tmp_path)
         weights.write_bytes(content)
     monkeypatch.setattr("bm25s.__version__", "99")
     with pytest.raises(RealmError, match="made by another version"):
-        BM25Search(snapshot, tmp_path)
+        SparseRetriever(snapshot, tmp_path)
 
 
 def test_each_corpus_has_its_own_index(snapshot: Snapshot, tmp_path: Path) -> None:
     other = Snapshot.open(tiny_snapshot(tmp_path, {"Venus": "Venus is a planet.", "Seine": "A river in France."}))
     cache = tmp_path / "cache"
-    assert BM25Search(snapshot, cache).search(["river in France"], 1) != BM25Search(other, cache).search(
+    assert SparseRetriever(snapshot, cache).search(["river in France"], 1) != SparseRetriever(other, cache).search(
         ["river in France"], 1
     )
-    assert BM25Search(other, cache).search(["river in France"], 5)[0] == [[1, 0]]
+    assert SparseRetriever(other, cache).search(["river in France"], 5)[0] == [[1, 0]]

@@ -17,8 +17,9 @@ from safetensors.torch import save_file
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import read_json, sha256_of_file
+from realm_core.index.bm25 import SparseRetriever
 from realm_core.index.generation import Generation
-from realm_core.index.retriever import DenseRetriever, SparseRetriever, check_fit
+from realm_core.index.retriever import DenseRetriever, check_fit
 from realm_core.index.search import ExactSearch
 from realm_core.model.checkpoint import load_model
 from realm_core.serving.engine import Engine
@@ -153,7 +154,7 @@ def test_a_model_with_another_reader_matches(deployment: Deployment) -> None:
 
 
 def test_the_dense_retriever_finds_what_the_engine_finds(deployment: Deployment, engine: Engine) -> None:
-    retriever = DenseRetriever.load(deployment.model, deployment.index, deployment.corpus)
+    retriever = DenseRetriever(load_model(deployment.model), Generation.open(deployment.index))
     questions = ["Who was born in Warsaw?", "What has two moons?"]
     snapshot = Snapshot.open(deployment.corpus)
     for question, rows in zip(questions, retriever.rows(questions, 12), strict=True):

@@ -12,6 +12,7 @@ from realm_core.errors import RealmError
 from realm_core.evaluation.in_corpus import in_corpus
 from realm_core.index.choice import search_of
 from realm_core.index.embedding import embed
+from realm_core.index.generation import Generation
 from realm_core.index.manifest import read_manifest, verify
 from realm_core.index.retriever import DenseRetriever
 from realm_core.index.search import search_without
@@ -96,7 +97,7 @@ def test_it_stands_for_retriever_and_snapshot(deployment: Deployment, living: tu
     store, state = living
     model = load_model(deployment.model)
     questions = ["When was the Suez Canal opened?", "Which moons has Mars?"]
-    dense = DenseRetriever.load(deployment.model, deployment.index, deployment.corpus)
+    dense = DenseRetriever(model, Generation.open(deployment.index))
     index = LivingIndex.open(store, state)
     queries_BD = embed(model.query, join_query(Wordpieces.default(), questions, model.config.query_wordpieces))
     rows_BK, scores_BK = index.search(queries_BD, 12)

@@ -12,7 +12,9 @@ import torch
 
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
-from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever
+from realm_core.index.bm25 import SparseRetriever
+from realm_core.index.generation import Generation
+from realm_core.index.retriever import DenseRetriever, Retriever
 from realm_core.model.checkpoint import load_model
 from realm_core.questions.answers import holds_answer
 from realm_core.questions.question_file import read_questions
@@ -71,9 +73,8 @@ def test_recall_is_the_retrievers_before_it_is_tuned(whole: tuple[Case, list[str
     found_by: dict[str, Retriever] = {"bm25": SparseRetriever(snapshot)}
     for name, row in ROWS.items():
         if row.retriever not in found_by:
-            found_by[row.retriever] = DenseRetriever.load(
-                case.output / "models" / row.retriever, case.output / "indexes" / row.retriever, case.towns.corpus
-            )
+            model, index = (case.output / folder / row.retriever for folder in ("models", "indexes"))
+            found_by[row.retriever] = DenseRetriever(load_model(model), Generation.open(index))
         surely, perhaps = [], []
         searched = found_by[row.retriever].search([question.question for question in asked], 20)
         for question, own, scores in zip(asked, *searched, strict=True):

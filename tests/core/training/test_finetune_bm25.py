@@ -8,8 +8,7 @@ import pytest
 
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
-from realm_core.index.bm25 import BM25Search
-from realm_core.index.retriever import SparseRetriever
+from realm_core.index.bm25 import SparseRetriever
 from realm_core.runs.activity import Activity
 from realm_core.training import finetune
 from realm_core.training.loop import Loop
@@ -23,8 +22,9 @@ def test_a_ranking_is_bm25s_with_scores_to_scale(deployment: Deployment, monkeyp
     monkeypatch.setattr(finetune, "_RANKED", 4)
     snapshot = Snapshot.open(deployment.corpus)
     texts = [question for question, _, _ in QUESTIONS]
-    rankings = finetune._rankings(SparseRetriever(snapshot), texts, 0.25, Activity(quiet=True))
-    rows, scores = BM25Search(snapshot).search(texts, 4)
+    retriever = SparseRetriever(snapshot)
+    rankings = finetune._rankings(retriever, texts, 0.25, Activity(quiet=True))
+    rows, scores = retriever.search(texts, 4)
     assert [ranking.rows_R.tolist() for ranking in rankings] == rows
     for ranking, own in zip(rankings, scores, strict=True):
         assert ranking.scores_R.tolist() == pytest.approx([score / 4 for score in own])
