@@ -25,6 +25,7 @@ from realm_core.index.search import ExactSearch, search_without
 from realm_core.runs.activity import Activity
 from realm_core.tensors import save_tensors
 from tests.core import processes
+from tests.core.running import Stopping
 
 QUIET = Activity(quiet=True)
 D = 16
@@ -168,19 +169,6 @@ def test_it_answers_although_its_files_were_removed(tmp_path: Path) -> None:
 
 
 # ── Builds that end early ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Stopping(Activity):
-    """Asks to stop at the n-th place where that loses nothing."""
-
-    def __init__(self, at: int) -> None:
-        super().__init__(quiet=True)
-        self._left = at
-
-    def check(self) -> None:
-        self._left -= 1
-        if self._left < 0:
-            raise Stopped
 
 
 def test_a_stopped_build_goes_on_and_ends_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

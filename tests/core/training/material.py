@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.core.conftest import Deployment
 
 # question, answer, the article that holds it
 QUESTIONS = [
@@ -32,3 +36,14 @@ def write_lines(path: Path, values: list[Any]) -> Path:
     """One JSON value a line."""
     path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
     return path
+
+
+def finetune_arguments(
+    deployment: Deployment, folder: Path, settings: Mapping[str, object], *options: object, output: str = "tuned"
+) -> list[str]:
+    """A command line of `finetune`; without `--questions` among the options it learns from all questions above."""
+    words = [*deployment.arguments(), "--output", folder / output, "--device", "cpu", *options]
+    if "--questions" not in options:
+        words += ["--questions", write_lines(folder / "tiny.jsonl", questions())]
+    words += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    return [str(word) for word in words]

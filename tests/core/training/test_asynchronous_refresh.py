@@ -25,8 +25,8 @@ from realm_core.training import threads
 from realm_core.training.live_index import BackgroundRefresh, LiveIndex, newest_step
 from realm_core.training.threads import TrainerThreads, builder_threads, noted
 from tests.core.processes import Process, finish, start
-from tests.core.running import activity_of
-from tests.core.training.towns import Towns, metrics
+from tests.core.running import activity_of, metrics
+from tests.core.training.towns import Towns
 from tests.waiting import wait_until
 
 CPU = torch.device("cpu")

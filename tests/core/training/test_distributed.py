@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -26,14 +25,13 @@ from safetensors.torch import load_file
 from benchmarks.web import free_port
 from realm_core.errors import RealmError
 from realm_core.model.checkpoint import load_model
-from realm_core.runs.activity import Activity
 from realm_core.training import finetune_step, ict
 from realm_core.training.distributed import World
-from realm_core.training.loop import Loop, ParameterGroup
 from tests.core.conftest import Deployment
 from tests.core.processes import TOP, finish, start_ranks
-from tests.core.running import activity_of
-from tests.core.training.material import questions, write_lines
+from tests.core.running import activity_of, rows
+from tests.core.training.material import finetune_arguments
+from tests.core.training.test_loop import loop_of
 from tests.core.training.towns import Towns
 from tests.waiting import wait_until
 
@@ -67,13 +65,6 @@ SETTINGS: dict[str, Any] = {
     "head_lr": 1e-3,
     "dropout": 0.0,
 }
-
-
-def arguments(deployment: Deployment, folder: Path, output: str, settings: dict[str, Any]) -> list[str]:
-    """A command line of `finetune`, without its run folder."""
-    asked = write_lines(folder / "tiny.jsonl", questions())
-    words = [*deployment.arguments(), "--questions", asked, "--output", folder / output, "--device", "cpu"]
-    return [*map(str, words), *(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))]
 
 
 def run_two(folder: Path, words: Sequence[str], activity: str) -> str:
@@ -120,10 +111,6 @@ def start_on_two_machines(folder: Path, words: Sequence[str]) -> list[subprocess
     ]
 
 
-def rows(run: Path) -> list[dict[str, float]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-
-
 def assert_close(one: Path, other: Path, before: Path) -> None:
     """Equal but for the order of sums, which is much less than what training moved."""
     own, others, first = (load_file(folder / "model.safetensors") for folder in (one, other, before))
@@ -141,12 +128,12 @@ def assert_close(one: Path, other: Path, before: Path) -> None:
 def test_two_machines_learn_what_one_process_would(
     deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = [*arguments(deployment, tmp_path, "two", SETTINGS), "--run", str(tmp_path / "run")]
+    words = [*finetune_arguments(deployment, tmp_path, SETTINGS, output="two"), "--run", str(tmp_path / "run")]
     ends = [finish(machine) for machine in start_on_two_machines(tmp_path, words)]
     errors = "".join(said for _, said in ends)
     assert [status for status, _ in ends] == [0, 0], errors
     monkeypatch.setattr(finetune_step, "fast_dtype", lambda device: torch.float32)
-    activity_of("finetune", arguments(deployment, tmp_path, "one", SETTINGS), run=tmp_path / "alone")
+    activity_of("finetune", finetune_arguments(deployment, tmp_path, SETTINGS, output="one"), run=tmp_path / "alone")
     assert_close(tmp_path / "one", tmp_path / "two", deployment.model)
     # loss and held-out figures are of the whole batch, and reported once
     together, alone = rows(tmp_path / "run"), rows(tmp_path / "alone")
@@ -203,7 +190,7 @@ def test_when_one_is_told_to_stop_both_do(
 ) -> None:
     settings = SETTINGS | {"epochs": 500, "holdout": 0.0, "checkpoint_every": 10_000}
     run = tmp_path / "run"
-    words = [*arguments(deployment, tmp_path, "model", settings), "--run", str(run)]
+    words = [*finetune_arguments(deployment, tmp_path, settings, output="model"), "--run", str(run)]
     if told == "torchrun":
         first = last = start_under_torchrun(tmp_path, words)
     else:
@@ -222,7 +209,7 @@ def test_when_one_is_told_to_stop_both_do(
     # what two began one can finish
     monkeypatch.setattr(finetune_step, "fast_dtype", lambda device: torch.float32)
     settings["epochs"] = saved[0] // 2 + 1  # two steps an epoch
-    activity_of("finetune", arguments(deployment, tmp_path, "model", settings), run=run)
+    activity_of("finetune", finetune_arguments(deployment, tmp_path, settings, output="model"), run=run)
     assert max(row["step"] for row in rows(run)) == 2 * settings["epochs"] and (tmp_path / "model").exists()
 
 
@@ -232,7 +219,11 @@ def test_more_processes_than_questions_are_refused(
     monkeypatch.setattr(World, "join", lambda device: World(0, 3))
     monkeypatch.setattr(World, "wait", lambda self: None)
     with pytest.raises(RealmError, match="3 processes cannot share a step's questions: it has 2"):
-        activity_of("finetune", arguments(deployment, tmp_path, "m", SETTINGS | {"batch": 2}), run=tmp_path / "run")
+        activity_of(
+            "finetune",
+            finetune_arguments(deployment, tmp_path, SETTINGS | {"batch": 2}, output="m"),
+            run=tmp_path / "run",
+        )
 
 
 def test_processes_wait_for_one_that_works_for_hours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,21 +285,7 @@ def test_a_process_without_a_sentence_weighs_nothing(
             elif step == 0:
                 yield module.weight.sum() * 0 + 2.0, {"accuracy": 1.0, "sequences": 1}
 
-        loop = Loop(
-            "small",
-            [ParameterGroup(module, 0.1)],
-            steps=20,
-            warmup=0.1,
-            weight_decay=0.0,
-            clip=1.0,
-            seed=1,
-            checkpoint_every=20,
-            metrics_every=10,
-            identity="these",
-            folder=tmp_path,
-            activity=Activity(tmp_path, quiet=True),
-            world=world,
-        )
+        loop = loop_of(module, tmp_path, checkpoint_every=20, world=world)
         assert loop.run(losses_of, lambda: {"recall": 0.25}) == {"recall": 0.25}
 
     two(work)
@@ -320,24 +297,10 @@ def test_a_process_without_a_sentence_weighs_nothing(
 def test_a_checkpoint_that_not_all_see_is_refused(
     two: Callable[[Callable[[World], object]], None], tmp_path: Path
 ) -> None:
-    (tmp_path / "0" / "checkpoint-3").mkdir(parents=True)
+    (tmp_path / "0" / "small" / "checkpoint-3").mkdir(parents=True)
 
     def work(world: World) -> None:
-        loop = Loop(
-            "small",
-            [ParameterGroup(torch.nn.Linear(2, 1), 0.1)],
-            steps=5,
-            warmup=0.1,
-            weight_decay=0.0,
-            clip=1.0,
-            seed=1,
-            checkpoint_every=5,
-            metrics_every=5,
-            identity="these",
-            folder=tmp_path / str(world.rank),
-            activity=Activity(quiet=True),
-            world=world,
-        )
+        loop = loop_of(torch.nn.Linear(2, 1), tmp_path / str(world.rank), world=world)
         with pytest.raises(RealmError, match="must be on storage that all of its machines share"):
             loop.resume()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from realm_core.training.distributed import World
 from realm_core.training.loop import Loop
 from realm_core.training.masking import MaskedBatches
 from tests.core.processes import finish, start_ranks
-from tests.core.running import activity_of
+from tests.core.running import activity_of, rows
 from tests.core.training.towns import Towns
 from tests.waiting import wait_until
 
@@ -75,10 +74,6 @@ def builders(run: Path) -> list[int]:
             if "refresh" in words and any(word.rpartition("=")[2] == str(run) for word in words):
                 found.append(int(path.parent.name))
     return found
-
-
-def rows(run: Path) -> list[dict[str, float]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.timeout(900)  # three processes are started, on a machine that may be busy

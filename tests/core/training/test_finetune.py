@@ -27,8 +27,8 @@ from realm_core.training.finetune import main
 from realm_core.training.tasks import Finetune
 from tests.core.conftest import Deployment
 from tests.core.processes import finish, start
-from tests.core.running import told
-from tests.core.training.material import QUESTIONS, questions, write_lines
+from tests.core.running import Listening, metrics, told
+from tests.core.training.material import QUESTIONS, finetune_arguments, questions, write_lines
 from tests.tiny import tiny_model, tiny_snapshot
 from tests.waiting import wait_until
 
@@ -46,17 +46,6 @@ SHORT = LEARNING | {"epochs": 2, "checkpoint_every": 2}
 TERMS = ("loss", "retriever_loss", "reader_loss", "pair_loss")
 
 
-def arguments(
-    deployment: Deployment, folder: Path, settings: dict[str, Any], *options: object, output: str = "tuned"
-) -> list[str]:
-    """A command line; without `--questions` among the options it learns from all questions of the tiny corpus."""
-    words = [*deployment.arguments(), "--output", folder / output, "--device", "cpu", *options]
-    if "--questions" not in options:
-        words += ["--questions", write_lines(folder / "tiny.jsonl", questions())]
-    words += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    return [str(word) for word in words]
-
-
 def finetune(
     deployment: Deployment,
     folder: Path,
@@ -66,7 +55,7 @@ def finetune(
     activity: Activity | None = None,
 ) -> Path:
     """Run it in this process; returns the model's folder. Unless told otherwise the run is in `run`."""
-    run(arguments(deployment, folder, settings, *options, output=output), activity or quiet(folder / "run"))
+    run(finetune_arguments(deployment, folder, settings, *options, output=output), activity or quiet(folder / "run"))
     return folder / output
 
 
@@ -79,11 +68,6 @@ def run(words: Sequence[str], activity: Activity) -> None:
 
 def quiet(folder: Path) -> Activity:
     return Activity(folder, quiet=True)
-
-
-def metrics(run: Path, name: str) -> list[float]:
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [row[name] for row in rows if name in row]
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +83,7 @@ def learnt(deployment: Deployment, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.mark.parametrize("term", TERMS)
 def test_the_loss_falls(learnt: Path, term: str) -> None:
-    losses = metrics(learnt / "run", f"finetune.{term}")
+    losses = list(metrics(learnt / "run", f"finetune.{term}").values())
     assert len(losses) == 5 and losses[-1] < 0.5 * losses[0]
 
 
@@ -161,7 +145,7 @@ def test_a_query_embedder_that_shall_not_learn_stays_as_it_is(deployment: Deploy
 
 
 def test_with_bm25_the_reader_alone_learns_and_needs_no_index(deployment: Deployment, tmp_path: Path) -> None:
-    words = arguments(deployment, tmp_path, SHORT, "--retriever", "bm25")
+    words = finetune_arguments(deployment, tmp_path, SHORT, "--retriever", "bm25")
     del words[words.index("--index") : words.index("--index") + 2]
     run(words, quiet(tmp_path / "run"))
     before, after = load_model(deployment.model), load_model(tmp_path / "tuned")
@@ -172,15 +156,8 @@ def test_with_bm25_the_reader_alone_learns_and_needs_no_index(deployment: Deploy
 # ── What it learns from ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Listening(Activity):
-    """Keeps what is said, and asks to stop as soon as there is a checkpoint."""
-
-    def __init__(self, run: Path) -> None:
-        super().__init__(run, quiet=True)
-        self.said = ""
-
-    def say(self, message: str) -> None:
-        self.said += f"{message}\n"
+class StopsWithACheckpoint(Listening):
+    """Asks to stop as soon as there is one."""
 
     def check(self) -> None:
         if list((self.run or Path()).glob("finetune/checkpoint-*")):
@@ -189,10 +166,10 @@ class Listening(Activity):
 
 def said_of(deployment: Deployment, folder: Path, settings: dict[str, Any], *options: object) -> str:
     """What it says until its first checkpoint."""
-    activity = Listening(folder / "run")
+    activity = StopsWithACheckpoint(folder / "run")
     with pytest.raises(Stopped):
         finetune(deployment, folder, SHORT | {"epochs": 50} | settings, *options, activity=activity)
-    return activity.said
+    return "\n".join(["", *activity.said])
 
 
 @pytest.mark.parametrize(("repeat", "learnt_from"), [({}, 13), ({"few": 3}, 15), ({"tiny": 0}, 1)])
@@ -244,7 +221,7 @@ def test_a_share_of_the_questions_is_held_out_and_measured(deployment: Deploymen
 def test_killed_and_stopped_it_comes_to_the_same_bytes(deployment: Deployment, tmp_path: Path) -> None:
     settings = LEARNING | {"epochs": 14, "dropout": 0.1, "checkpoint_every": 2, "holdout": 0.2}
     folder = tmp_path / "run"
-    command = ["finetune", *arguments(deployment, tmp_path, settings, output="resumed"), "--run", str(folder)]
+    command = ["finetune", *finetune_arguments(deployment, tmp_path, settings, output="resumed"), "--run", str(folder)]
 
     def reached(step: int) -> bool:
         return any(int(f.name.rpartition("-")[2]) >= step for f in (folder / "finetune").glob("checkpoint-*"))
@@ -272,7 +249,6 @@ def test_killed_and_stopped_it_comes_to_the_same_bytes(deployment: Deployment, t
 def test_what_decides_no_batch_may_change_when_it_goes_on(deployment: Deployment, tmp_path: Path) -> None:
     said_of(deployment, tmp_path, {})
     activity = Listening(tmp_path / "run")
-    activity.check = lambda: None  # type: ignore[method-assign]
     finetune(deployment, tmp_path, SHORT | {"epochs": 3, "at_once": 2, "checkpoint_every": 5}, activity=activity)
     assert "finetune: the number of steps is now 6; it was 100." in activity.said
     assert "finetune: resuming at step 2 of 6." in activity.said and (tmp_path / "tuned").exists()

@@ -9,29 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from realm_core.errors import Stopped
 from realm_core.questions.question_file import Question
-from realm_core.training import finetune, finetune_step
+from realm_core.training import finetune
 from realm_core.training.finetune_step import Supervised
 from realm_core.training.occurrences import Expressions, ExpressionSearch
 from tests.core.conftest import Deployment
 from tests.core.model import formulas
 from tests.core.running import activity_of
-from tests.core.training.finetune_scene import K, World, by_score, log, make_world, read_by_hand
-from tests.core.training.material import questions, write_lines
+from tests.core.training.finetune_scene import K, World, by_score, log, read_by_hand
+from tests.core.training.material import finetune_arguments
 
-
-@pytest.fixture(autouse=True)
-def in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever this machine can do: formulas are compared to many digits."""
-    monkeypatch.setattr(finetune_step, "fast_dtype", lambda device: torch.float32)
-
-
-@pytest.fixture(scope="module")
-def world(deployment: Deployment) -> World:
-    return make_world(deployment)
+pytestmark = pytest.mark.usefixtures("in_float32")
 
 
 def with_expressions(world: World, number: int, candidates: int) -> tuple[Supervised, list[int]]:
@@ -90,8 +80,6 @@ def test_a_setting_says_in_how_many_blocks_they_are_looked_for(
 
     monkeypatch.setattr(finetune, "find_all", finding)
     monkeypatch.setattr(finetune, "FinetuneStep", step)
-    asked = write_lines(tmp_path / "tiny.jsonl", questions())
-    words = [*deployment.arguments(), "--questions", asked, "--output", tmp_path / "made", "--device", "cpu"]
     with pytest.raises(Stopped):
-        activity_of("finetune", [*words, "--set", "examined=3"], run=tmp_path / "run")
+        activity_of("finetune", finetune_arguments(deployment, tmp_path, {"examined": 3}), run=tmp_path / "run")
     assert seen == [3, 3]

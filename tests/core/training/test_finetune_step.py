@@ -17,14 +17,12 @@ from realm_core.model.checkpoint import new_model
 from realm_core.questions.answers import holds_answer
 from realm_core.training import finetune_step
 from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
-from tests.core.conftest import Deployment
 from tests.core.model import formulas
 from tests.core.training.finetune_scene import (
     ASKED,
     WORDPIECES,
     World,
     by_score,
-    make_world,
     pair_logs,
     read_by_hand,
     reader_log,
@@ -33,16 +31,7 @@ from tests.core.training.finetune_scene import (
 )
 from tests.tiny import ARTICLES
 
-
-@pytest.fixture(autouse=True)
-def in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever this machine can do: formulas are compared to many digits."""
-    monkeypatch.setattr(finetune_step, "fast_dtype", lambda device: torch.float32)
-
-
-@pytest.fixture(scope="module")
-def world(deployment: Deployment) -> World:
-    return make_world(deployment)
+pytestmark = pytest.mark.usefixtures("in_float32")
 
 
 @pytest.fixture(autouse=True)

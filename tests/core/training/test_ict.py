@@ -26,8 +26,8 @@ from realm_core.training.ict import Cloze, ClozeBatches, IctStep, in_batch_loss,
 from realm_core.training.stage import even_parts
 from tests.core.model import formulas
 from tests.core.model.plain import PlainEmbedder
-from tests.core.running import activity_of
-from tests.core.training.towns import COUNT, QUIET, TEXTS, Towns, metrics
+from tests.core.running import activity_of, metrics
+from tests.core.training.towns import COUNT, QUIET, TEXTS, Towns
 from tests.tiny import tiny_snapshot
 
 WORDPIECES = Wordpieces.default()

@@ -17,7 +17,6 @@ from realm_core.errors import RealmError
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
 from realm_core.model.checkpoint import Model, load_model, save_model
-from realm_core.runs.activity import Activity
 from realm_core.training import live_index, refresh
 from realm_core.training.distributed import World
 from realm_core.training.live_index import (
@@ -31,6 +30,7 @@ from realm_core.training.live_index import (
     step_name,
 )
 from realm_core.training.refresh import SnapshotLost, build_generation
+from tests.core.running import Listening
 from tests.core.training.towns import QUIET, Towns
 from tests.waiting import wait_until
 
@@ -73,17 +73,6 @@ def in_loop(towns: Towns, first: Generation, model: Model, tmp_path: Path) -> Ca
         return InLoopRefresh(model, first, tmp_path, every, CPU, World(), build, back)
 
     return made
-
-
-class Listening(Activity):
-    """Keeps what went wrong."""
-
-    def __init__(self) -> None:
-        super().__init__(quiet=True)
-        self.warned: list[str] = []
-
-    def warn(self, message: str) -> None:
-        self.warned.append(message)
 
 
 @pytest.fixture

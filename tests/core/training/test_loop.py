@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from realm_core.errors import RealmError, Stopped
 from realm_core.runs.activity import Activity
 from realm_core.training.loop import Loop, ParameterGroup
+from tests.core.running import Stopping, rows
 
 Losses = Iterator[tuple[Tensor, dict[str, float]]]
 CURVES = ("step", "small.loss", "small.gradient_norm", "small.learning_rate")
@@ -49,10 +49,6 @@ def loop_of(module: nn.Module, folder: Path, activity: Activity | None = None, *
     return Loop(
         "small", groups, **given | settings, folder=folder / "small", activity=activity or Activity(folder, quiet=True)
     )
-
-
-def rows(folder: Path) -> list[dict[str, float]]:
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
 # ── What a step does ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -183,19 +179,6 @@ def test_a_loss_that_is_no_number_is_refused_before_it_does_harm(tmp_path: Path)
 # ── Checkpoints ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class StopsAt(Activity):
-    """Asked to stop before a step."""
-
-    def __init__(self, step: int) -> None:
-        super().__init__(quiet=True)
-        self._left = step
-
-    def check(self) -> None:
-        self._left -= 1
-        if self._left < 0:
-            raise Stopped
-
-
 def noisy(module: Numbers) -> Any:
     """A loss that depends on the numbers, and on what the step draws."""
     return lambda step: iter([((module.matrix.square().sum() + module.vector.square().sum()) * torch.rand(()), {})])
@@ -204,7 +187,7 @@ def noisy(module: Numbers) -> Any:
 def test_stopped_and_resumed_it_comes_to_the_same_numbers(tmp_path: Path) -> None:
     whole, resumed = Numbers(), Numbers()
     loop_of(whole, tmp_path / "whole", metrics_every=4).run(noisy(whole), dict)
-    stopped = loop_of(resumed, tmp_path, StopsAt(7), metrics_every=4)
+    stopped = loop_of(resumed, tmp_path, Stopping(7), metrics_every=4)
     with pytest.raises(Stopped):
         stopped.run(noisy(resumed), dict)
     assert stopped.saved_step() == 7

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -17,8 +16,8 @@ from realm_core.model.adapter import LowRank, changes, joined
 from realm_core.model.checkpoint import Model, load_model, own_adapter
 from realm_core.runs.activity import Activity
 from realm_core.tensors import load_tensors, save_tensors
-from tests.core.running import activity_of, told
-from tests.core.training.test_train_reader import SETTINGS, colour_rows, rows_file
+from tests.core.running import activity_of, metrics, told
+from tests.core.training.test_train_reader import arguments
 from tests.tiny import tiny_model
 
 MATRIX = "encoder.layer.1.attention.self.query.weight"
@@ -38,23 +37,14 @@ def first(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def arguments(start: Path, output: Path, *settings: str) -> list[str | Path]:
-    """Of `train-reader`."""
-    sets = [word for one in (*SETTINGS, "low_rank=4", *settings) for word in ("--set", one)]
-    rows = rows_file(output.parent, colour_rows())
-    return ["--model", start, "--rows", rows, "--device", "cpu", *sets, "--output", output]
-
-
 def trained(start: Path, output: Path, *settings: str, run: Path | None = None) -> Model:
-    activity_of("train-reader", arguments(start, output, *settings), run=run)
+    activity_of("train-reader", arguments(start, output, "low_rank=4", *settings), run=run)
     return load_model(output)
 
 
 def test_it_learns_and_leaves_the_weights_as_they_are(start: Path, tmp_path: Path) -> None:
     after = trained(start, tmp_path / "made", "frozen_layers=1", run=tmp_path / "run")
-    losses = [
-        json.loads(line)["train-reader.loss"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    ]
+    losses = list(metrics(tmp_path / "run", "train-reader.loss").values())
     assert losses[-1] < 0.5 * losses[0]
     made, before = tmp_path / "made", load_model(start)
     assert (made / "model.safetensors").read_bytes() == (start / "model.safetensors").read_bytes()
@@ -125,7 +115,7 @@ def test_a_stopped_training_goes_on_and_ends_the_same(start: Path, tmp_path: Pat
 
     settings = ("steps=10", "checkpoint_every=5")
     whole = trained(start, tmp_path / "whole", *settings)
-    words = arguments(start, tmp_path / "again", *settings)
+    words = arguments(start, tmp_path / "again", "low_rank=4", *settings)
     with pytest.raises(Stopped):
         run_task(told("train-reader", words), StopsAtTheCheckpoint(run, quiet=True))
     assert [path.name for path in run.glob("*/checkpoint-*")] == ["checkpoint-5"]

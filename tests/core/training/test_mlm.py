@@ -26,8 +26,8 @@ from realm_core.text.wordpieces import Wordpieces
 from realm_core.training import mlm
 from realm_core.training.mlm import MlmStep, hide
 from tests.core.model.plain import log_words, plain_masked_words
-from tests.core.running import activity_of
-from tests.core.training.towns import QUIET, TEXTS, Towns, metrics
+from tests.core.running import activity_of, metrics
+from tests.core.training.towns import QUIET, TEXTS, Towns
 from tests.tiny import tiny_snapshot
 
 WORDPIECES = Wordpieces.default()

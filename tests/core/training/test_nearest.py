@@ -12,6 +12,7 @@ from realm_core.errors import Stopped
 from realm_core.questions.question_file import Question
 from realm_core.runs.activity import Activity
 from realm_core.training.nearest import Nearest, NearestBlocks
+from tests.core.running import Stopping
 from tests.tiny import tiny_snapshot
 
 ARTICLES = {
@@ -89,7 +90,7 @@ def test_what_was_found_before_a_stop_is_not_searched_for_again(
     monkeypatch.setattr("realm_core.training.nearest._QUESTIONS_A_FILE", 4)
     monkeypatch.setattr("realm_core.training.nearest._QUESTIONS_AT_ONCE", 2)
     questions = [Question(f"how many {number}?", ("two", str(number))) for number in range(10)]
-    stopping, retriever = _Stopping(after=4), _InOrder()
+    stopping, retriever = Stopping(4), _InOrder()
 
     def found(activity: Activity, kept: str) -> Nearest:
         blocks = NearestBlocks(retriever, snapshot, frozenset(), right_within=3, competing=4)
@@ -104,16 +105,3 @@ def test_what_was_found_before_a_stop_is_not_searched_for_again(
     for name in ("rows_QC", "right_QC", "unclear_QC"):
         assert getattr(again, name).equal(getattr(whole, name))
     assert len(again) == len(questions) and again.of([3]).rows_QC.equal(whole.rows_QC[3:4])
-
-
-class _Stopping(Activity):
-    """Is asked to stop after some looks."""
-
-    def __init__(self, after: int) -> None:
-        super().__init__(quiet=True)
-        self._left = after
-
-    def check(self) -> None:
-        if self._left == 0:
-            raise Stopped
-        self._left -= 1

@@ -20,6 +20,7 @@ from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training import occurrences as occurrences_module
 from realm_core.training.occurrences import OccurrenceFinder, Occurrences, find_all
+from tests.core.running import Stopping
 from tests.core.training.material import QUESTIONS
 from tests.tiny import tiny_snapshot
 
@@ -337,12 +338,8 @@ def test_all_questions_are_looked_up_and_expressions_ask_the_retriever(plain: Co
 
 
 def test_it_can_be_stopped(plain: Corpus) -> None:
-    class Asked(Activity):
-        def check(self) -> None:
-            raise Stopped
-
     with pytest.raises(Stopped):
-        find_all([Question("Who?", ("Ada",))], plain.snapshot, plain.tokens, lambda _: [], Asked(quiet=True))
+        find_all([Question("Who?", ("Ada",))], plain.snapshot, plain.tokens, lambda _: [], Stopping(0))
 
 
 def test_the_questions_of_the_tiny_corpus_stand_where_they_should(tmp_path: Path) -> None:

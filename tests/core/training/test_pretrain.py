@@ -25,8 +25,8 @@ from realm_core.salient.extract import extract
 from realm_core.salient.worker import TaggerOptions
 from realm_core.training.live_index import newest_step, step_name
 from tests.core.processes import finish, start
-from tests.core.running import activity_of
-from tests.core.training.towns import QUIET, Towns, metrics
+from tests.core.running import activity_of, metrics
+from tests.core.training.towns import QUIET, Towns
 from tests.tiny import tiny_snapshot
 from tests.waiting import wait_until
 
@@ -269,16 +269,22 @@ def test_too_few_blocks_for_k_are_refused(towns: Towns, tmp_path: Path) -> None:
     refused(towns, tmp_path, "too few different blocks: it must have 40 besides a sentence's own passage", k=41)
 
 
-def test_a_checkpoint_of_other_settings_is_refused_but_a_longer_run_goes_on(
-    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def killed_at_the_end(monkeypatch: pytest.MonkeyPatch, words: list[str], run: Path) -> None:
+    """A pre-training that has its last checkpoint, and does not come to save the model."""
+
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
         patched.setattr("realm_core.training.pretrain.publish", killed)
         with pytest.raises(KeyboardInterrupt):
-            activity_of("pretrain", towns.pretrain(tmp_path / "made", SHORT), run=tmp_path / "run")
+            activity_of("pretrain", words, run=run)
+
+
+def test_a_checkpoint_of_other_settings_is_refused_but_a_longer_run_goes_on(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed_at_the_end(monkeypatch, towns.pretrain(tmp_path / "made", SHORT), tmp_path / "run")
     assert saved(tmp_path / "run") == 2
     for other in ({"batch": 3}, {"masking": "uniform"}, {"seed": 2}):
         refused(towns, tmp_path, "checkpoint-2 belongs to other rows or settings than this run's", **other)
@@ -291,20 +297,13 @@ def test_a_checkpoint_that_began_with_other_spans_is_refused(
     towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many of them, of other blocks: the batches of a step would be others."""
-
-    def killed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
     spans = [
         extract(towns.corpus, tmp_path / str(seed), QUIET, TaggerOptions("dates"), blocks=9, seed=seed)
         for seed in (0, 1)
     ]
     assert len(spans[0]) == len(spans[1]) and spans[0].rows_N.tolist() != spans[1].rows_N.tolist()
-    with monkeypatch.context() as patched:
-        patched.setattr("realm_core.training.pretrain.publish", killed)
-        with pytest.raises(KeyboardInterrupt):
-            words = [*towns.pretrain(tmp_path / "made", SHORT), "--spans", tmp_path / "0"]
-            activity_of("pretrain", words, run=tmp_path / "run")
+    words = [*towns.pretrain(tmp_path / "made", SHORT), "--spans", str(tmp_path / "0")]
+    killed_at_the_end(monkeypatch, words, tmp_path / "run")
     refused(towns, tmp_path, "checkpoint-2 belongs to other rows or settings", "--spans", tmp_path / "1")
     activity_of("pretrain", words, run=tmp_path / "run")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import random
@@ -22,8 +21,9 @@ from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.reading_batch import batches_of
 from realm_core.training.reading_rows import ReadingRow, grouped, read_rows, some_blocks
 from realm_core.training.stage import Prefetch
-from tests.core.running import activity_of
-from tests.core.training.test_train_reader import SETTINGS, rows_file
+from tests.core.running import activity_of, metrics
+from tests.core.training.material import write_lines
+from tests.core.training.test_train_reader import arguments
 from tests.tiny import ARTICLES, tiny_deployment
 
 
@@ -128,7 +128,7 @@ def test_blocks_are_learnt_together(tmp_path: Path) -> None:
     ]
     nowhere = [{"question": "Where are my keys?", "answers": []}]
     for name, questions in (("asked", asked), ("nowhere", nowhere)):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in questions))
+        write_lines(tmp_path / f"{name}.jsonl", questions)
     options = ["--model", model, "--index", index, "--corpus", corpus, "--questions", tmp_path / "asked.jsonl"]
     more = ["--unanswerable", tmp_path / "nowhere.jsonl", "--output", tmp_path / "mined.jsonl"]
     activity_of("mine", [*options, *more, "--set", "together=4", "--set", f"depth={len(ARTICLES)}"])
@@ -146,17 +146,17 @@ def test_blocks_are_learnt_together(tmp_path: Path) -> None:
     assert {(one.title, one.answers) for one in right} >= {("Bhutan", ("Thimphu",)), ("Marie Curie", ("Warsaw",))}
     assert not any(one.answers for one in by_question["Where are my keys?"])
 
-    sets = [word for one in (*SETTINGS, "batch=3", "least_blocks=2", "at_once=6") for word in ("--set", one)]
-    training = ["--model", model, "--rows", tmp_path / "mined.jsonl", "--device", "cpu", *sets]
-    activity_of("train-reader", [*training, "--output", tmp_path / "made"], run=tmp_path / "run")
-    metrics = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert metrics[-1]["train-reader.loss"] < 0.5 * metrics[0]["train-reader.loss"]
+    settings = ("batch=3", "least_blocks=2", "at_once=6")
+    training = arguments(model, tmp_path / "made", *settings, rows=tmp_path / "mined.jsonl")
+    activity_of("train-reader", training, run=tmp_path / "run")
+    losses = list(metrics(tmp_path / "run", "train-reader.loss").values())
+    assert losses[-1] < 0.5 * losses[0]
     assert load_model(tmp_path / "made").config.normalisation == "block+null"
 
 
 def test_a_score_is_a_number(tmp_path: Path) -> None:
     good: dict[str, object] = {"question": "q", "title": "t", "context": "c", "answers": [], "score": 1}
-    assert read_rows(rows_file(tmp_path, [good]))[0].score == 1
+    assert read_rows(write_lines(tmp_path / "rows.jsonl", [good]))[0].score == 1
     for bad in ("1", True, [1]):
         with pytest.raises(RealmError, match=r"rows\.jsonl, line 2: `score`"):
-            read_rows(rows_file(tmp_path, [good, {**good, "score": bad}]))
+            read_rows(write_lines(tmp_path / "rows.jsonl", [good, {**good, "score": bad}]))

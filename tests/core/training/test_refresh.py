@@ -29,7 +29,7 @@ from realm_core.training.distributed import place, places
 from realm_core.training.live_index import newest_step, step_name
 from realm_core.training.tasks import Refresh
 from tests.core.processes import finish, start
-from tests.core.running import activity_of
+from tests.core.running import Listening, activity_of
 from tests.core.training.towns import QUIET, Towns
 from tests.waiting import wait_until
 
@@ -98,19 +98,12 @@ def test_a_builder_that_was_killed_is_started_again_and_goes_on(towns: Towns, tm
 # ── In a thread ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Listening(Activity):
+class Builder(Listening):
     """Remembers what is said, and stops when it is told to."""
 
     def __init__(self) -> None:
-        super().__init__(quiet=True)
-        self.said: list[str] = []
+        super().__init__()
         self.stop = threading.Event()
-
-    def say(self, message: str) -> None:
-        self.said.append(message)
-
-    def warn(self, message: str) -> None:
-        self.said.append(message)
 
     def check(self) -> None:
         if self.stop.is_set():
@@ -118,9 +111,9 @@ class Listening(Activity):
 
 
 @contextmanager
-def building(towns: Towns, run: Path) -> Iterator[Listening]:
+def building(towns: Towns, run: Path) -> Iterator[Builder]:
     """A builder; that it ends by being told to, and by nothing else, is checked at the end."""
-    activity = Listening()
+    activity = Builder()
     arguments = Refresh(trainer_run=run, corpus=towns.corpus, device="cpu")
     ended: list[BaseException] = []
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,16 +11,13 @@ from realm_core.runs.folder import RunFolder
 from realm_core.task import Task
 from realm_core.training.ablation_plan import AblationStage, StageId
 from realm_core.training.relay import Relay, passed_on
+from tests.core.running import rows
 
 STAGE = AblationStage(StageId("evaluate", "realm", "plain-dev"), Task(), Path("result.json"))
 
 
 def measure(run: Path, step: int, loss: float) -> None:
     Activity(run).metrics(step, **{"evaluate.loss": loss})
-
-
-def rows(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
 def relay(stage: Path, whole: Path) -> Relay:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from dataclasses import replace
@@ -26,17 +25,12 @@ from realm_core.questions.casual import casually
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.mine import cut_around
 from realm_core.training.reading_rows import ReadingRow, example_of, read_rows
-from tests.core.running import activity_of
+from tests.core.running import activity_of, metrics
+from tests.core.training.material import write_lines
 from tests.tiny import ARTICLES, tiny_deployment, tiny_model
 
 QUESTION = "Who directed 2001: A Space Odyssey?"
 SETTINGS = ("steps=60", "batch=8", "reader_lr=3e-3", "head_lr=3e-3", "dropout=0.0", "holdout=0.0", "warmup=0.0")
-
-
-def rows_file(folder: Path, rows: list[dict[str, object]]) -> Path:
-    path = folder / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 def colour_rows() -> list[dict[str, object]]:
@@ -51,13 +45,17 @@ def colour_rows() -> list[dict[str, object]]:
     return [*red, *blue]
 
 
+def arguments(model: Path, output: Path, *settings: str, rows: Path | None = None) -> list[str | Path]:
+    """Of `train-reader`; without `rows` it learns the colours."""
+    sets = [word for one in (*SETTINGS, *settings) for word in ("--set", one)]
+    rows = rows or write_lines(output.parent / "rows.jsonl", colour_rows())
+    return ["--model", model, "--rows", rows, "--device", "cpu", *sets, "--output", output]
+
+
 def test_the_reader_learns_to_answer_and_to_say_not_here(tmp_path: Path) -> None:
-    model = tiny_model(tmp_path)
-    rows, run = rows_file(tmp_path, colour_rows()), tmp_path / "run"
-    sets = [word for one in SETTINGS for word in ("--set", one)]
-    options = ["--model", model, "--rows", rows, "--device", "cpu", *sets]
-    activity_of("train-reader", [*options, "--output", tmp_path / "made"], run=run)
-    losses = [json.loads(line)["train-reader.loss"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    model, run = tiny_model(tmp_path), tmp_path / "run"
+    activity_of("train-reader", arguments(model, tmp_path / "made"), run=run)
+    losses = list(metrics(run, "train-reader.loss").values())
     assert losses[-1] < 0.5 * losses[0]
     before, after = load_model(model), load_model(tmp_path / "made")
     assert after.config.normalisation == "block+null"
@@ -69,24 +67,20 @@ def test_the_reader_learns_to_answer_and_to_say_not_here(tmp_path: Path) -> None
 
 
 def test_the_same_rows_and_settings_give_the_same_weights(tmp_path: Path) -> None:
-    model, rows = tiny_model(tmp_path), rows_file(tmp_path, colour_rows())
-    sets = [word for one in (*SETTINGS, "steps=5", "dropout=0.1") for word in ("--set", one)]
-    options = ["--model", model, "--rows", rows, "--device", "cpu", *sets]
+    model = tiny_model(tmp_path)
     for name in ("one", "other"):
-        activity_of("train-reader", [*options, "--output", tmp_path / name])
+        activity_of("train-reader", arguments(model, tmp_path / name, "steps=5", "dropout=0.1"))
     assert load_model(tmp_path / "one").hash == load_model(tmp_path / "other").hash
 
 
 def test_frozen_layers_stay(tmp_path: Path) -> None:
     model = tiny_model(tmp_path)
-    options = ["--model", model, "--rows", rows_file(tmp_path, colour_rows()), "--device", "cpu"]
-    sets = ["--set", "steps=2", "--set", "batch=4", "--set", "frozen_layers=1", "--set", "holdout=0.0"]
-    activity_of("train-reader", [*options, *sets, "--output", tmp_path / "made"])
+    activity_of("train-reader", arguments(model, tmp_path / "made", "steps=2", "frozen_layers=1"))
     before, after = (load_model(path).reader.bert.layers for path in (model, tmp_path / "made"))
     assert torch.equal(before[0].output.dense.weight, after[0].output.dense.weight)
     assert not torch.equal(before[1].output.dense.weight, after[1].output.dense.weight)
     with pytest.raises(RealmError, match="frozen_layers"):
-        activity_of("train-reader", [*options, "--set", "frozen_layers=2", "--output", tmp_path / "none"])
+        activity_of("train-reader", arguments(model, tmp_path / "none", "frozen_layers=2"))
 
 
 def test_a_trained_model_does_not_keep_the_earlier_confidence(tmp_path: Path) -> None:
@@ -94,9 +88,7 @@ def test_a_trained_model_does_not_keep_the_earlier_confidence(tmp_path: Path) ->
     model = load_model(tiny_model(tmp_path))
     config = replace(model.config, confidence_slope=0.9, confidence_offset=2.0, confidence_margin=0.1)
     save_model(replace(model, config=config), tmp_path / "calibrated")
-    rows = rows_file(tmp_path, colour_rows())
-    options = ["--model", tmp_path / "calibrated", "--rows", rows, "--device", "cpu", "--output", tmp_path / "made"]
-    activity_of("train-reader", [*options, "--set", "steps=1", "--set", "batch=4"])
+    activity_of("train-reader", arguments(tmp_path / "calibrated", tmp_path / "made", "steps=1"))
     made = load_model(tmp_path / "made").config
     assert made == replace(config.uncalibrated(), normalisation="block+null")
     assert (made.confidence_slope, made.confidence_offset, made.confidence_margin) == (1.0, 0.0, 0.0)
@@ -114,20 +106,11 @@ def test_a_pair_is_read_as_under_block_and_null() -> None:
 def test_a_pupil_becomes_its_teacher(tmp_path: Path) -> None:
     """Taught by another alone, the reader comes to say what that one says; no answers are needed for it."""
     model = tiny_model(tmp_path)
-    rows = rows_file(tmp_path, colour_rows())
-    options = [
-        "--rows",
-        rows,
-        "--device",
-        "cpu",
-        *(word for one in (*SETTINGS, "steps=100") for word in ("--set", one)),
-    ]
-    activity_of("train-reader", ["--model", model, *options, "--output", tmp_path / "teacher"])
-    wrong = [{**row, "answers": []} for row in colour_rows()]  # what the rows say shall not matter
-    (tmp_path / "wrong").mkdir()
-    options[1] = rows_file(tmp_path / "wrong", wrong)
-    taught = ["--model", model, "--teacher", tmp_path / "teacher", *options, "--set", "teacher_share=1"]
-    activity_of("train-reader", [*taught, "--output", tmp_path / "pupil"])
+    activity_of("train-reader", arguments(model, tmp_path / "teacher", "steps=100"))
+    # What the rows say shall not matter.
+    wrong = write_lines(tmp_path / "wrong.jsonl", [{**row, "answers": []} for row in colour_rows()])
+    taught = arguments(model, tmp_path / "pupil", "steps=100", "teacher_share=1", rows=wrong)
+    activity_of("train-reader", [*taught, "--teacher", tmp_path / "teacher"])
     said = {
         name: list(map(normalise_answer, _best_of(tmp_path / name, colour_rows()))) for name in ("teacher", "pupil")
     }
@@ -169,7 +152,7 @@ def test_rows_that_are_none_are_refused(tmp_path: Path) -> None:
     good: dict[str, object] = {"question": "q", "title": "t", "context": "c", "answers": []}
     for bad, says in (({"answers": "c"}, "answers"), ({"context": ""}, "context"), ({"title": 3}, "title")):
         with pytest.raises(RealmError, match=rf"rows\.jsonl, line 2: `{says}`"):
-            read_rows(rows_file(tmp_path, [good, {**good, **bad}]))
+            read_rows(write_lines(tmp_path / "rows.jsonl", [good, {**good, **bad}]))
     (tmp_path / "rows.jsonl").write_text("\n")
     with pytest.raises(RealmError, match="holds no rows"):
         read_rows(tmp_path / "rows.jsonl")
@@ -212,7 +195,7 @@ def test_questions_are_set_against_blocks_that_answer_and_that_do_not(tmp_path: 
         {"question": "Which planet has two moons?", "answers": ["Mars"]},
     ]
     for name, rows in (("some.jsonl", asked), ("left-out.jsonl", asked[3:])):
-        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_lines(tmp_path / name, rows)
     sets = ["--set", "not_here=0.999999", "--set", "false_premise=0.999999"]
     options = ["--model", model, "--index", index, "--corpus", corpus, "--questions", tmp_path / "some.jsonl"]
     activity_of(
@@ -238,8 +221,8 @@ def test_the_reader_chooses_the_block_that_answers(tmp_path: Path) -> None:
     """Two blocks say Egypt; taken is the one with the higher posterior, as the engine tells it, or none."""
     model, index, corpus = tiny_deployment(tmp_path)
     question = "Through which country does it flow?"
-    (tmp_path / "asked.jsonl").write_text(json.dumps({"question": question, "answers": ["Egypt"]}) + "\n")
-    options = ["--model", model, "--index", index, "--corpus", corpus, "--questions", tmp_path / "asked.jsonl"]
+    asked = write_lines(tmp_path / "asked.jsonl", [{"question": question, "answers": ["Egypt"]}])
+    options = ["--model", model, "--index", index, "--corpus", corpus, "--questions", asked]
 
     def mined(name: str, agreement: float) -> list[ReadingRow]:
         sets = [f"agreement={agreement}", "candidates=12", "read=12", "not_here=0.99999"]
@@ -271,8 +254,8 @@ def test_a_question_without_an_answer_is_set_against_what_is_retrieved(tmp_path:
         {"question": "What is the population of Bhutan?", "answers": [], "title": "Bhutan"},
         {"question": "Where are my keys?", "answers": []},
     ]
-    (tmp_path / "none.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
-    (tmp_path / "some.jsonl").write_text(json.dumps({"question": "Who?", "answers": ["Bach"]}) + "\n")
+    write_lines(tmp_path / "none.jsonl", asked)
+    write_lines(tmp_path / "some.jsonl", [{"question": "Who?", "answers": ["Bach"]}])
     options = ["--model", model, "--index", index, "--corpus", corpus, "--questions", tmp_path / "some.jsonl"]
     sets = ["--set", "read=12", "--set", "unanswerable_blocks=12", "--set", "not_here=0", "--set", "depth=12"]
     more = ["--unanswerable", tmp_path / "none.jsonl", "--output", tmp_path / "made.jsonl"]

@@ -24,7 +24,7 @@ from realm_core.training.nearest import Nearest
 from realm_core.training.tasks import TrainRetriever
 from realm_core.training.train_retriever import Batches, Learnt, RetrieverStep, main
 from tests.core.conftest import Deployment
-from tests.core.running import activity_of, told
+from tests.core.running import activity_of, metrics, told
 from tests.core.training.material import QUESTIONS, questions, write_lines
 from tests.core.training.test_low_rank import trained as reader_trained
 from tests.tiny import tiny_snapshot
@@ -56,11 +56,6 @@ def train(deployment: Deployment, folder: Path, settings: dict[str, Any], *optio
     return folder / name
 
 
-def metrics(run: Path, name: str) -> list[float]:
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [row[name] for row in rows if name in row]
-
-
 def found_first(model: Path, deployment: Deployment) -> int:
     """How many of the questions find their own article first."""
     snapshot = Snapshot.open(deployment.corpus)
@@ -70,7 +65,7 @@ def found_first(model: Path, deployment: Deployment) -> int:
 
 def test_it_learns_and_everything_else_stays(deployment: Deployment, tmp_path: Path) -> None:
     made = train(deployment, tmp_path, {})
-    losses = metrics(tmp_path / "run-made", "train-retriever.loss")
+    losses = list(metrics(tmp_path / "run-made", "train-retriever.loss").values())
     assert losses[-1] < 0.5 * losses[0]
     assert found_first(deployment.model, deployment) < 6 and found_first(made, deployment) >= 9
     before, after = load_model(deployment.model), load_model(made)

@@ -87,9 +87,3 @@ def make_towns(root: Path) -> Towns:
     index = build(root / "model", corpus, root / "indexes", QUIET, device="cpu")
     extract(corpus, root / "spans", QUIET, TaggerOptions("dates"))
     return Towns(root, root / "model", index, corpus, root / "spans")
-
-
-def metrics(run: Path, name: str) -> dict[int, float]:
-    """A metric by step, as it was last reported."""
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return {row["step"]: row[name] for row in rows if name in row}
