@@ -221,28 +221,6 @@ def test_the_result_tells_recipe_and_figures(towns: Towns, learnt: Path) -> None
     assert not (learnt / "run" / "ict").exists()
 
 
-def test_a_resumed_run_comes_to_the_same_bytes(towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = LEARNING | {"steps": 9, "checkpoint_every": 3, "dropout": 0.1}
-    vectors, calls = IctStep.vectors, 0
-
-    def dying(*words: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        nonlocal calls
-        calls += 1
-        if calls == 6:  # five steps and one held-out measure
-            raise KeyboardInterrupt
-        return vectors(*words)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(IctStep, "vectors", dying)
-        with pytest.raises(KeyboardInterrupt):
-            activity_of("ict", towns.warm_up(tmp_path / "killed", settings), run=tmp_path / "run")
-    assert [path.name for path in (tmp_path / "run" / "ict").iterdir()] == ["checkpoint-3"]
-    activity_of("ict", towns.warm_up(tmp_path / "killed", settings | {"metrics_every": 1}), run=tmp_path / "run")
-    activity_of("ict", towns.warm_up(tmp_path / "whole", settings), run=tmp_path / "other")
-    killed, whole = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "whole"))
-    assert killed == whole
-
-
 @pytest.mark.parametrize(("blocks", "holdout"), [(1, 0.0), (3, 0.9)])
 def test_a_corpus_with_nothing_to_tell_apart_is_refused(
     towns: Towns, tmp_path: Path, blocks: int, holdout: float

@@ -202,28 +202,6 @@ def test_the_result_tells_recipe_and_figures(learnt: Path) -> None:
     assert not (learnt / "run" / "mlm").exists()
 
 
-def test_a_resumed_run_comes_to_the_same_bytes(towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = LEARNING | {"steps": 9, "checkpoint_every": 3, "dropout": 0.1, "at_once": 3}
-    calls = 0
-
-    def dying(*words: Any) -> tuple[Packed, torch.Tensor]:
-        nonlocal calls
-        calls += 1
-        if calls == 16:  # three parts a step, three parts a held-out measure
-            raise KeyboardInterrupt
-        return hide(*words)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(mlm, "hide", dying)
-        with pytest.raises(KeyboardInterrupt):
-            activity_of("mlm", towns.warm_up(tmp_path / "killed", settings), run=tmp_path / "run")
-    assert [path.name for path in (tmp_path / "run" / "mlm").iterdir()] == ["checkpoint-3"]
-    activity_of("mlm", towns.warm_up(tmp_path / "killed", settings | {"metrics_every": 1}), run=tmp_path / "run")
-    activity_of("mlm", towns.warm_up(tmp_path / "whole", settings), run=tmp_path / "other")
-    killed, whole = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "whole"))
-    assert killed == whole
-
-
 def test_a_corpus_that_is_all_held_out_is_refused(towns: Towns, tmp_path: Path) -> None:
     corpus = tiny_snapshot(tmp_path, dict(list(TEXTS.items())[:1]))
     words = [*towns.warm_up(tmp_path / "made", LEARNING | {"holdout": 0.9}), "--corpus", corpus]

@@ -1,10 +1,11 @@
-"""What the trainings of a whole corpus share: the passages held out."""
+"""What the trainings of a whole corpus share: run folders, resuming, the passages held out."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,44 @@ def test_what_a_killed_process_was_writing_goes(tmp_path: Path) -> None:
     with run_folder(tmp_path / "made", Activity(tmp_path, quiet=True)) as folder:
         assert [path.name for path in folder.iterdir()] == [LOCK]
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("activity", "work", "call", "settings"),
+    [
+        ("ict", "IctStep.vectors", 6, {"batch": 16, "at_once": 16}),  # behind five steps and one held-out measure
+        ("mlm", "hide", 16, {"batch": 8, "at_once": 3}),  # three parts a step, three parts a held-out measure
+    ],
+)
+def test_a_resumed_warm_up_comes_to_the_same_bytes(
+    towns: Towns,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    activity: str,
+    work: str,
+    call: int,
+    settings: dict[str, Any],
+) -> None:
+    settings |= {"steps": 9, "checkpoint_every": 3, "learning_rate": 1e-2, "dropout": 0.1, "holdout": 0.2}
+    place = f"realm_core.training.{activity}.{work}"
+    original, calls = resolve_name(place), 0
+
+    def dying(*given: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise KeyboardInterrupt
+        return original(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(place, dying)
+        with pytest.raises(KeyboardInterrupt):
+            activity_of(activity, towns.warm_up(tmp_path / "killed", settings), run=tmp_path / "run")
+    assert [path.name for path in (tmp_path / "run" / activity).iterdir()] == ["checkpoint-3"]
+    activity_of(activity, towns.warm_up(tmp_path / "killed", settings | {"metrics_every": 1}), run=tmp_path / "run")
+    activity_of(activity, towns.warm_up(tmp_path / "whole", settings), run=tmp_path / "other")
+    killed, whole = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "whole"))
+    assert killed == whole
 
 
 @pytest.fixture
