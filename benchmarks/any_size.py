@@ -14,14 +14,13 @@ Legend: Q questions, N rows, R rows of a shard, K results, D dimension.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,11 +28,10 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from benchmarks.inputs import MODEL, QUESTIONS
-from benchmarks.machine import describe
+from benchmarks.inputs import MODEL, QUESTIONS, with_status
+from benchmarks.machine import describe, now
 from benchmarks.rounds import latencies
 from realm_core.arrays import open_array, save_array
-from realm_core.errors import RealmError
 from realm_core.files import read_json, sha256_of_file, write_json
 from realm_core.index.approximate_build import FILES, build_search
 from realm_core.index.build import SHIPPED
@@ -222,8 +220,9 @@ def _say(what: str) -> None:
     print(f"Any size: {what}", file=sys.stderr, flush=True)
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Measure and write; the exit status."""
+@with_status
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure and write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.any_size", description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--folder", type=Path, help="where vectors and index are kept (default: removed at the end)")
@@ -239,18 +238,12 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.measure:
         corpus = Corpus(arguments.folder, arguments.rows, arguments.allowed)
         print(json.dumps(searches(corpus, arguments.threads, arguments.search)))
-        return 0
-    try:
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = arguments.folder or Path(temporary)
-            figures = measure(arguments.rows, folder, arguments.threads, arguments.search, arguments.allowed)
-    except RealmError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    write_json(arguments.output, {"created": created, "machine": describe(), **figures})
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.folder or Path(temporary)
+        figures = measure(arguments.rows, folder, arguments.threads, arguments.search, arguments.allowed)
+    write_json(arguments.output, {"created": now(), "machine": describe(), **figures})
     print(json.dumps(figures, indent=1))
-    return 0
 
 
 if __name__ == "__main__":

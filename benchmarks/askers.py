@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import itertools
 import json
 import statistics
@@ -16,7 +15,8 @@ from typing import Any
 
 from benchmarks.web import request
 from realm_core.errors import RealmError
-from workers.guards import HOST
+
+_PATIENCE_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -109,19 +109,17 @@ class Change:
         return max(self.took_ms)
 
 
-def change_over(
-    askers: Askers, change: Callable[[], object], new: str, *, settle_s: float, patience_s: float = 300.0
-) -> Change:
+def change_over(askers: Askers, change: Callable[[], object], new: str, *, settle_s: float) -> Change:
     """Make a change, and wait until nobody but `new` has answered for `settle_s` seconds.
 
-    new: what the answers of the new pair name. RealmError when that does not happen within `patience_s` seconds.
+    new: what the answers of the new pair name. RealmError when that does not happen within five minutes.
     """
     start = time.perf_counter()
     change()
     while True:
         time.sleep(settle_s)
-        if time.perf_counter() - start > patience_s:
-            raise RealmError(f"{new} does not answer every question {patience_s:.0f} seconds after it was deployed.")
+        if time.perf_counter() - start > _PATIENCE_S:
+            raise RealmError(f"{new} does not answer every question {_PATIENCE_S:.0f} seconds after it was deployed.")
         latest = [one for one in askers.since(time.perf_counter() - settle_s) if one.status == 201]
         if latest and all(one.answered_by == new for one in latest):
             break
@@ -138,33 +136,31 @@ def change_over(
     )
 
 
-def asker(port: int, names: str) -> Callable[[str], tuple[int, str]]:
-    """Asks one question over HTTP. names: the field of an answer that tells pairs apart."""
+def asker(port: int, tells: str = "index", **options: Any) -> Callable[[str], tuple[int, str]]:
+    """Asks one question over HTTP: the status, and a field of the answer, by which pairs or answers are told apart; or
+    when to come back. options: of the question.
+    """
 
     def ask(question: str) -> tuple[int, str]:
-        status, body = request(port, "POST", "/api/v1/ask", json.dumps({"question": question}))
-        return status, json.loads(body)[names] if status == 201 else ""
+        status, headers, content = request(port, "POST", "/api/v1/ask", {"question": question, **options})
+        return status, json.loads(content)[tells] if status == 201 else headers.get("retry-after", "")
 
     return ask
 
 
-def operate(port: int, token: str, address: str, body: dict[str, Any], *, confirmed: bool = False) -> dict[str, Any]:
-    """POST to the operators' API; RealmError with the problem's detail where it refuses.
+def operate(
+    port: int, token: str, address: str, body: dict[str, Any] | None, method: str = "POST", *, confirmed: bool = False
+) -> dict[str, Any]:
+    """Call the operators' API; RealmError with the problem's detail where it refuses.
 
     confirmed: deploy whatever is doubted.
     """
-    connection = http.client.HTTPConnection(HOST, port, timeout=120)
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
-    try:
-        connection.request("POST", f"/api/v1/{address}", json.dumps(body), headers)
-        response = connection.getresponse()
-        answer: dict[str, Any] = json.loads(response.read())
-    finally:
-        connection.close()
-    if confirmed and response.status == 409 and "confirm" in answer:
-        return operate(port, token, address, {**body, "confirm": answer["confirm"]})
-    if response.status != 201:
-        raise RealmError(f"POST /api/v1/{address}: {answer.get('detail')}")
+    status, _, content = request(port, method, f"/api/v1/{address}", body, token)
+    answer: dict[str, Any] = json.loads(content or b"{}")  # a removal answers without a body
+    if confirmed and status == 409 and "confirm" in answer:
+        return operate(port, token, address, {**(body or {}), "confirm": answer["confirm"]}, method)
+    if not 200 <= status < 300:
+        raise RealmError(f"{method} /api/v1/{address}: {answer.get('detail')}")
     return answer
 
 

@@ -8,11 +8,10 @@ what counts is processor time, so that other work on the machine matters little.
 from __future__ import annotations
 
 import argparse
-import datetime
 import gc
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from itertools import accumulate, takewhile
@@ -21,39 +20,35 @@ from typing import Any
 
 import mwparserfromhell
 
-from benchmarks.machine import describe
+from benchmarks.inputs import with_status
+from benchmarks.machine import describe, now
 from benchmarks.rounds import ratios, run_rounds, summary
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.wikitext import to_prose
-from realm_core.errors import RealmError
 from realm_core.files import write_json
 
 RESULTS = Path(__file__).resolve().parent / "results" / "cleaning.json"
 _OURS, _THEIRS = "realm_core", "mwparserfromhell"
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Measure, print, write; returns the exit status."""
+@with_status
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cleaning", description=__doc__)
     parser.add_argument("dump", type=Path, help="a MediaWiki dump, plain or compressed")
     parser.add_argument("--megabytes", type=float, default=20, help="of wikitext at most (default: 20)")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--output", type=Path, default=RESULTS, help="JSON file (default: results/cleaning.json)")
     arguments = parser.parse_args(argv)
-    try:
-        source = MediaWikiSource(arguments.dump)
-        texts = first_megabytes([article.text for article in source.articles(0)], arguments.megabytes)
-        results = measure(texts, source.language, arguments.rounds)
-    except RealmError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    source = MediaWikiSource(arguments.dump)
+    texts = first_megabytes([article.text for article in source.articles(0)], arguments.megabytes)
+    results = measure(texts, source.language, arguments.rounds)
     ratio = results["ratio"]
     print(f"{results['articles']:,} articles, {results['characters']:,} characters, {arguments.rounds} rounds")
     for name, seconds in results["seconds"].items():
         print(f"  {name:<18} {seconds['median']:6.2f} s ({seconds['low']:.2f} to {seconds['high']:.2f})")
     print(f"  theirs / ours      {ratio['median']:6.2f}   ({ratio['low']:.2f} to {ratio['high']:.2f})")
     write_json(arguments.output, results)
-    return 0
 
 
 def first_megabytes(texts: list[str], megabytes: float) -> list[str]:
@@ -73,7 +68,7 @@ def measure(texts: list[str], language: str, rounds: int) -> dict[str, Any]:
     seconds = run_rounds(contestants, rounds)
     return {
         "format": 1,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "created": now(),
         "machine": describe(),
         "version_theirs": version(_THEIRS),
         "articles": len(texts),

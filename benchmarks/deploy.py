@@ -20,13 +20,12 @@ what the rounds show apart from one another, stands beside it.
 from __future__ import annotations
 
 import argparse
-import datetime
-import os
 import shutil
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
@@ -36,12 +35,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.askers import Asked, Askers, Change, asker, change_over, operate, percentile
-from benchmarks.inputs import TOP, Inputs, prepare, run_activity
-from benchmarks.machine import describe
+from benchmarks.inputs import TOP, Inputs, add_folders, prepare, run_activity, with_status
+from benchmarks.machine import describe, now
 from benchmarks.rounds import summary
-from benchmarks.web import memory, run_command, server
+from benchmarks.web import database, memory, operator_token, server
 from benchmarks.windows import Window, Windows, longer, share_longer
-from realm_core.errors import RealmError
 from realm_core.files import read_json, write_json
 from tests.postgres import postgres
 
@@ -60,13 +58,12 @@ class Round:
     windows: Windows
 
 
-def main() -> int:
-    """Measure and print; returns the exit status."""
+@with_status
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.deploy", description=__doc__)
-    parser.add_argument("--model", type=Path, help="model folder (default: models/realm-mini)")
+    add_folders(parser)
     parser.add_argument("--other", type=Path, help="of the same index (default: the model, fine-tuned for two steps)")
-    parser.add_argument("--corpus", type=Path, help="snapshot folder (default: the default corpus)")
-    parser.add_argument("--index", type=Path, help="generation folder (default: made if missing)")
     parser.add_argument("--processes", type=int, default=1, help="web processes (default: 1, as `make run`)")
     parser.add_argument("--postgresql", action="store_true", help="on a PostgreSQL of its own instead of SQLite")
     parser.add_argument("--askers", type=int, default=4, help="threads that ask (default: 4)")
@@ -75,36 +72,18 @@ def main() -> int:
     parser.add_argument("--changes", type=int, default=6, help="deployments of each, every other back (default: 6)")
     parser.add_argument("--seconds", type=float, default=30.0, help="of rest before each change (default: 30)")
     parser.add_argument("--output", type=Path, default=RESULTS, help=f"JSON file (default: results/{RESULTS.name})")
-    arguments = parser.parse_args()
-    try:
-        with ExitStack() as stack:
-            _measure(prepare(arguments.model, arguments.corpus, arguments.index), arguments, stack)
-    except RealmError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    arguments = parser.parse_args(argv)
+    with ExitStack() as stack:
+        _measure(prepare(arguments.model, arguments.corpus, arguments.index), arguments, stack)
 
 
 def _measure(inputs: Inputs, arguments: argparse.Namespace, stack: ExitStack) -> None:
     data = stack.enter_context(tempfile.TemporaryDirectory())
-    database = stack.enter_context(postgres()) if arguments.postgresql else f"sqlite:///{data}/db.sqlite3"
-    environment = {
-        **os.environ,
-        "REALM_DATA": data,
-        "DATABASE_URL": database,
-        "CACHE_URL": "locmem://",
-        "ASK_RATE": "0",
-        "ASK_CACHE_S": "0",
-        "DJANGO_SUPERUSER_PASSWORD": "benchmark",
-    }
-    other = (arguments.other or _fine_tuned(inputs, Path(data))).absolute(), _copy(inputs.index, Path(data))
-    run_command(environment, "manage.py", "migrate", "--no-input", "--verbosity=0")
-    for model, index in (other, (inputs.model, inputs.index)):
-        run_command(environment, "-m", "benchmarks.record", str(model), str(inputs.corpus), str(index))
-    run_command(
-        environment, "manage.py", "createsuperuser", "--no-input", "--username=operator", "--email=o@example.org"
-    )
-    token = run_command(environment, "manage.py", "create_token", "operator", "--scope=operate").strip()
+    url = stack.enter_context(postgres()) if arguments.postgresql else ""
+    model = (arguments.other or _fine_tuned(inputs, Path(data))).absolute()
+    other = (model, inputs.corpus, _copy(inputs.index, Path(data)))
+    environment = database(Path(data), other, inputs.folders, url=url)
+    token = operator_token(environment)
     rounds: list[Round] = []
     for number in range(arguments.rounds):
         with server(environment, Path(data) / "web.log", processes=arguments.processes) as (process, port):
@@ -115,7 +94,7 @@ def _measure(inputs: Inputs, arguments: argparse.Namespace, stack: ExitStack) ->
         arguments.output,
         {
             "machine": describe(),
-            "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "at": now(),
             "web_processes": arguments.processes,
             "database": "PostgreSQL" if arguments.postgresql else "SQLite",
             "askers": arguments.askers,
@@ -129,7 +108,7 @@ def _measure(inputs: Inputs, arguments: argparse.Namespace, stack: ExitStack) ->
 def _round(inputs: Inputs, arguments: argparse.Namespace, first: int, port: int, token: str, master: int) -> Round:
     """Rests and changes of one web server. first: number of its first change, of all rounds'."""
     questions = inputs.first_questions(_QUESTIONS)
-    with Askers(asker(port, "index"), questions, arguments.askers, thinks_s=arguments.thinks) as askers:
+    with Askers(asker(port), questions, arguments.askers, thinks_s=arguments.thinks) as askers:
         time.sleep(5)  # what is made on first use
         names = (f"other-{inputs.index.name}", inputs.index.name)
         rests, changes = [], []

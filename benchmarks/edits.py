@@ -12,24 +12,22 @@ answers of a state must have read the same edition.
 from __future__ import annotations
 
 import argparse
-import datetime
-import http.client
 import json
 import re
 import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.askers import Askers
-from benchmarks.inputs import Inputs, prepare
-from benchmarks.machine import describe
-from benchmarks.web import database, request, run_command, server
+from benchmarks.askers import Askers, operate
+from benchmarks.inputs import Inputs, add_folders, prepare, with_status
+from benchmarks.machine import describe, now
+from benchmarks.web import database, on_cpu, operator_token, request, server
 from realm_core.errors import RealmError
 from realm_core.files import write_json
-from workers.guards import HOST
 
 RESULTS = Path(__file__).resolve().parent / "results" / "edits.json"
 
@@ -41,12 +39,11 @@ _PATIENCE_S = 60.0
 _NOWHERE: Final = "none"
 
 
-def main() -> int:
-    """Measure and print; returns the exit status."""
+@with_status
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.edits", description=__doc__)
-    parser.add_argument("--model", type=Path, help="model folder (default: models/realm-mini)")
-    parser.add_argument("--corpus", type=Path, help="snapshot folder (default: the default corpus)")
-    parser.add_argument("--index", type=Path, help="generation folder (default: made if missing)")
+    add_folders(parser)
     parser.add_argument(
         "--blocks",
         type=int,
@@ -58,25 +55,16 @@ def main() -> int:
     parser.add_argument("--thinks", type=float, default=1.0, help="mean seconds before each asks again (default: 1)")
     parser.add_argument("--threads", type=int, default=2, help="of the web process (default: 2)")
     parser.add_argument("--output", type=Path, default=RESULTS, help=f"JSON file (default: results/{RESULTS.name})")
-    arguments = parser.parse_args()
-    try:
-        figures = _measure(prepare(arguments.model, arguments.corpus, arguments.index), arguments)
-    except RealmError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    about = {"machine": describe(), "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")}
-    write_json(arguments.output, about | figures)
+    arguments = parser.parse_args(argv)
+    figures = _measure(prepare(arguments.model, arguments.corpus, arguments.index), arguments)
+    write_json(arguments.output, {"machine": describe(), "at": now(), **figures})
     print(f"Written to {arguments.output}.")
-    return 0
 
 
 def _measure(inputs: Inputs, arguments: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as data:
-        environment = database(inputs, Path(data), arguments.threads) | {"DJANGO_SUPERUSER_PASSWORD": "benchmark"}
-        run_command(
-            environment, "manage.py", "createsuperuser", "--no-input", "--username=operator", "--email=o@example.org"
-        )
-        token = run_command(environment, "manage.py", "create_token", "operator", "--scope=operate").strip()
+        environment = database(Path(data), inputs.folders, **on_cpu(arguments.threads))
+        token = operator_token(environment)
         questions = [word for one in inputs.first_questions(_QUESTIONS) for word in (one, _QUESTION)]
         seen: defaultdict[str, set[str]] = defaultdict(set)
         with server(environment, Path(data) / "web.log") as (_, port):
@@ -114,7 +102,7 @@ class _Asker:
 
     def __call__(self, question: str) -> tuple[int, str]:
         """The status, and which edition of the document the answer has read."""
-        status, body = request(self.port, "POST", "/api/v1/ask", json.dumps({"question": question}))
+        status, _, body = request(self.port, "POST", "/api/v1/ask", {"question": question})
         if status != 201:
             return status, ""
         answer = json.loads(body)
@@ -134,7 +122,7 @@ def _round(inputs: Inputs, arguments: argparse.Namespace, number: int, ask: _Ask
         method = {"add": "POST", "change": "PUT", "remove": "DELETE"}[name]
         address = f"/{document_id}" if document_id else ""
         start = time.perf_counter()
-        told = _edit(ask.port, token, method, address, body)
+        told = operate(ask.port, token, f"documents{address}", body, method)
         answered = time.perf_counter()
         while ask(_QUESTION)[1] != edition:
             if time.perf_counter() - start > _PATIENCE_S:
@@ -152,20 +140,6 @@ def _document(inputs: Inputs, blocks: int, edition: str) -> dict[str, str]:
     texts = [f"Edition {edition} has this. {text}" for text in inputs.blocks(blocks)[1]]
     keeper = f"Edition {edition} has this. {_TITLE} is kept by Keeper {edition}."
     return {"title": _TITLE, "text": "\n\n".join([keeper, *texts]), "licence": "CC BY-SA 4.0"}
-
-
-def _edit(port: int, token: str, method: str, address: str, body: dict[str, str] | None) -> dict[str, Any]:
-    connection = http.client.HTTPConnection(HOST, port, timeout=_PATIENCE_S)
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
-    try:
-        connection.request(method, f"/api/v1/documents{address}", json.dumps(body) if body else None, headers)
-        response = connection.getresponse()
-        told: dict[str, Any] = json.loads(response.read() or b"{}")  # a removal answers without a body
-    finally:
-        connection.close()
-    if response.status not in (200, 201, 204):
-        raise RealmError(f"{method} /api/v1/documents{address}: {told.get('detail')}")
-    return told
 
 
 if __name__ == "__main__":

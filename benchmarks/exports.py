@@ -26,8 +26,8 @@ def export_sentence_encoder(bert: Bert, base: str, folder: Path) -> None:
     save_file({**load_file(folder / _WEIGHTS), **_weights(bert, "")}, folder / _WEIGHTS, metadata={"format": "pt"})
 
 
-def export_span_reader(model_folder: Path, folder: Path, *, seed: int = 0) -> None:
-    """A BertForQuestionAnswering folder: the BERT of a model's reader, and a span head drawn from `seed` (σ = 0.02).
+def export_span_reader(model_folder: Path, folder: Path) -> None:
+    """A BertForQuestionAnswering folder: the BERT of a model's reader, and a span head drawn at random (σ = 0.02).
 
     The head decides what is answered, not how long it takes.
     """
@@ -39,7 +39,7 @@ def export_span_reader(model_folder: Path, folder: Path, *, seed: int = 0) -> No
     for name in _TOKENIZER_FILES:
         if (source / name).exists():
             shutil.copy(source / name, folder / name)
-    head_2W = torch.randn(2, config["hidden_size"], generator=torch.Generator().manual_seed(seed)) * 0.02
+    head_2W = torch.randn(2, config["hidden_size"], generator=torch.Generator().manual_seed(0)) * 0.02
     head = {"qa_outputs.weight": head_2W, "qa_outputs.bias": torch.zeros(2)}
     save_file({**_weights(model.reader.bert, "bert."), **head}, folder / _WEIGHTS, metadata={"format": "pt"})
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 
 from realm_core.corpus.store import Snapshot
@@ -83,6 +86,11 @@ class Inputs:
     index: Path
     questions: Path
 
+    @property
+    def folders(self) -> tuple[Path, Path, Path]:
+        """Model, corpus and index."""
+        return self.model, self.corpus, self.index
+
     def blocks(self, count: int) -> tuple[list[str], list[str]]:
         """Titles and texts of `count` blocks, in runs spread evenly over the corpus."""
         snapshot = Snapshot.open(self.corpus)
@@ -120,6 +128,31 @@ def prepare(model: Path | None, corpus: Path | None, index: Path | None) -> Inpu
         where = ["--model", str(model), "--corpus", str(corpus), "--output", str(data / "indexes")]
         index = run_activity("index", *where)
     return Inputs(model.absolute(), corpus.absolute(), index.absolute(), QUESTIONS)
+
+
+def add_folders(parser: argparse.ArgumentParser) -> None:
+    """The options --model, --corpus and --index, for `prepare`."""
+    parser.add_argument("--model", type=Path, help="model folder (default: models/realm-mini)")
+    parser.add_argument("--corpus", type=Path, help="snapshot folder (default: the default corpus)")
+    parser.add_argument("--index", type=Path, help="generation folder (default: made if missing)")
+
+
+def with_status(measure: Callable[[Sequence[str] | None], None]) -> Callable[..., int]:
+    """The `main` of a measurement, which takes its words: it returns the exit status, 2 after a `RealmError`."""
+
+    @wraps(measure)
+    def main(argv: Sequence[str] | None = None) -> int:
+        try:
+            measure(argv)
+        except RealmError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        except KeyboardInterrupt:
+            print("\nStopped; no results were written.", file=sys.stderr)
+            return 130
+        return 0
+
+    return main
 
 
 def run_activity(name: str, *arguments: str) -> Path:

@@ -11,13 +11,11 @@ TransformersExtractiveReader behind gunicorn as well, given the blocks that our 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,12 +26,12 @@ import torch
 from benchmarks.answering import K
 from benchmarks.askers import Asked, Askers, asker, percentile
 from benchmarks.exports import export_span_reader
-from benchmarks.inputs import Inputs, prepare
-from benchmarks.machine import describe
+from benchmarks.inputs import Inputs, add_folders, prepare, with_status
+from benchmarks.machine import describe, now
 from benchmarks.peers import LIBRARIES
 from benchmarks.rounds import apart, run_rounds, summary
 from benchmarks.rounds import ratios as within_rounds
-from benchmarks.web import database, free_port, memory, request, server, serving
+from benchmarks.web import database, free_port, memory, on_cpu, request, server, serving
 from realm_core.errors import RealmError
 from realm_core.files import write_json
 from workers.guards import HOST
@@ -50,12 +48,11 @@ _FLAT = 0.05  # memory may grow by this share
 _TARGETS = {"32 to 1": 1.3, "128 to 32": 1.0, "to the peer": 2.0}
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Measure, print, write; returns the exit status."""
+@with_status
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
-    parser.add_argument("--model", type=Path, help="model folder (default: models/realm-mini)")
-    parser.add_argument("--corpus", type=Path, help="snapshot folder (default: the default corpus)")
-    parser.add_argument("--index", type=Path, help="generation folder (default: made if missing)")
+    add_folders(parser)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of each side (default: torch's)")
     parser.add_argument("--askers", type=int, nargs="+", default=[1, 8, 32, 128], help="default: 1 8 32 128")
     parser.add_argument("--seconds", type=float, default=30.0, help="of each number of askers in a round (default: 30)")
@@ -66,14 +63,9 @@ def main(argv: list[str] | None = None) -> int:
         "--output", type=Path, default=RESULTS, help="JSON file (default: benchmarks/results/load.json)"
     )
     arguments = parser.parse_args(argv)
-    try:
-        results = _measure(prepare(arguments.model, arguments.corpus, arguments.index), arguments)
-        print(report(results))
-        write_json(arguments.output, results)
-    except RealmError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    results = _measure(prepare(arguments.model, arguments.corpus, arguments.index), arguments)
+    print(report(results))
+    write_json(arguments.output, results)
 
 
 def _measure(inputs: Inputs, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -81,10 +73,10 @@ def _measure(inputs: Inputs, arguments: argparse.Namespace) -> dict[str, Any]:
     machine = describe()
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder)
-        environment = database(inputs, data, arguments.threads)
+        environment = database(data, inputs.folders, **on_cpu(arguments.threads))
         with server(environment, data / "web.log") as (process, port):
             contestants = {
-                str(n): partial(_load, asker(port, "index"), questions, n, arguments.seconds) for n in arguments.askers
+                str(n): partial(_load, asker(port), questions, n, arguments.seconds) for n in arguments.askers
             }
             with ExitStack() as both:
                 if not arguments.no_peer:
@@ -93,11 +85,11 @@ def _measure(inputs: Inputs, arguments: argparse.Namespace) -> dict[str, Any]:
                 rounds = run_rounds(contestants, arguments.rounds)
             remembered = _memory(port, process.pid, questions, arguments.questions)
         with server({**environment, "ASK_CACHE_S": "3600"}, data / "repeats.log") as (_, port):
-            repeats = _load(asker(port, "index"), questions[:PEER_ASKERS], PEER_ASKERS, arguments.seconds)
+            repeats = _load(asker(port), questions[:PEER_ASKERS], PEER_ASKERS, arguments.seconds)
     peer = rounds.pop(_PEER, None)
     results: dict[str, Any] = {
         "format": 1,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "created": now(),
         "machine": machine,
         "threads": arguments.threads,
         "seconds": arguments.seconds,
@@ -183,7 +175,7 @@ def growth(told: list[dict[str, Any]]) -> float | None:
 def _memory(port: int, master: int, questions: list[str], count: int) -> list[dict[str, Any]]:
     """The server's memory while `count` questions are asked by several askers."""
     told = []
-    with Askers(asker(port, "index"), questions, PEER_ASKERS) as askers:
+    with Askers(asker(port), questions, PEER_ASKERS) as askers:
         asked = 0
         while asked < count:
             while (now := len(askers.since(0))) < min(asked + _MEMORY_EVERY, count):
@@ -197,7 +189,7 @@ def _found(port: int, questions: list[str]) -> dict[str, list[str]]:
     """The texts of the blocks that our search finds for each question."""
     found = {}
     for question in questions:
-        status, body = request(port, "POST", "/api/v1/retrieve", json.dumps({"question": question, "k": K}))
+        status, _, body = request(port, "POST", "/api/v1/retrieve", {"question": question, "k": K})
         if status != 200:
             raise RealmError(f"The web server answered {status}: {body[:500].decode(errors='replace')}")
         found[question] = [block["text"] for block in json.loads(body)["blocks"]]
@@ -229,7 +221,7 @@ def _peer(inputs: Inputs, found: dict[str, list[str]], data: Path, environment: 
 
 
 def _ask_peer(port: int, question: str) -> tuple[int, str]:
-    return request(port, "POST", "/ask", json.dumps({"question": question}))[0], "peer"
+    return request(port, "POST", "/ask", {"question": question})[0], "peer"
 
 
 def report(results: dict[str, Any]) -> str:

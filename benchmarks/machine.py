@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib.metadata
 import os
 import platform
@@ -33,6 +34,11 @@ def describe() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {package: version for package in _PACKAGES if (version := _version(package))},
     }
+
+
+def now() -> str:
+    """The present moment, as results tell when they were made."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _version(package: str) -> str | None:

@@ -30,9 +30,9 @@ _OUTLIER_PRODUCT = "_outliers"  # ends the names of products that stay in float3
 class RuntimeEncoder:
     """The last layer's hidden states [T, W] of `bert`, float32, by the graph in `path`."""
 
-    def __init__(self, bert: Bert, path: Path, *, threads: int = 1) -> None:
+    def __init__(self, bert: Bert, path: Path) -> None:
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
+        options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         self._embeddings, self._position_bias = bert.embeddings, bert.position_bias

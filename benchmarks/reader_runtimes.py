@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import datetime
 import math
 import statistics
 import sys
@@ -25,8 +24,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.inputs import TOP, prepare
-from benchmarks.machine import describe
+from benchmarks.inputs import TOP, add_folders, prepare, with_status
+from benchmarks.machine import describe, now
 from benchmarks.rounds import latencies
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
@@ -75,35 +74,23 @@ class Runtime:
         }
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Measure, print, write; returns the exit status."""
+@with_status
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reader_runtimes", description=__doc__)
-    parser.add_argument("--model", type=Path, help="model folder (default: models/realm-mini)")
-    parser.add_argument("--corpus", type=Path, help="snapshot folder (default: the default corpus)")
-    parser.add_argument("--index", type=Path, help="generation folder (default: made if missing)")
+    add_folders(parser)
     parser.add_argument("--questions", type=int, default=100, help="of the visitors' development sets, mixed")
     parser.add_argument("--threads", type=int, default=1, help="that read a question's blocks (default: 1)")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="runtimes to measure, by their names in the table")
     parser.add_argument("--output", type=Path, help="JSON file (default: results/reader-runtimes-MODEL.json)")
     arguments = parser.parse_args(argv)
-    try:
-        inputs = prepare(arguments.model, arguments.corpus, arguments.index)
-        torch.set_num_threads(arguments.threads)
-        with tempfile.TemporaryDirectory() as folder:
-            results = measure(
-                inputs.model,
-                inputs.corpus,
-                inputs.index,
-                mixed(SETS, arguments.questions),
-                Path(folder),
-                arguments.only,
-            )
-    except RealmError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    inputs = prepare(arguments.model, arguments.corpus, arguments.index)
+    torch.set_num_threads(arguments.threads)
+    questions = mixed(SETS, arguments.questions)
+    with tempfile.TemporaryDirectory() as folder:
+        results = measure(*inputs.folders, questions, Path(folder), arguments.only)
     print(table(results))
     write_json(arguments.output or RESULTS / f"reader-runtimes-{inputs.model.name}.json", results)
-    return 0
 
 
 def measure(
@@ -144,7 +131,7 @@ def measure(
         print(f"Stopped after {read} questions.", file=sys.stderr)
     return {
         "format": 1,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "created": now(),
         "machine": describe() | {"load_at_start": load_at_start},
         "versions_theirs": {package: version(package) for package in _THEIRS},
         "model_hash": model.hash,

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from benchmarks import answering, any_size, indexing, pretraining, web
-from benchmarks.inputs import FULL, QUICK, prepare
-from benchmarks.machine import describe, matrix_rates
+from benchmarks.inputs import FULL, QUICK, add_folders, prepare, with_status
+from benchmarks.machine import describe, matrix_rates, now
 from benchmarks.peers import LIBRARIES, REALM, PeerProcess
 from benchmarks.report import table
 from benchmarks.rounds import apart
-from realm_core.errors import RealmError
 from realm_core.files import read_json, write_json
 from realm_core.model.base import base_architecture
 from realm_core.model.identity import read_hashes
@@ -35,29 +34,15 @@ _BATCH_WORDPIECES = 2048  # of a batch while an index is built on a CPU: the hei
 _QUIET_LOAD = 0.5
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Measure; returns the exit status."""
+@with_status
+def main(argv: Sequence[str] | None = None) -> None:
+    """Prepare, measure everything, print and write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run? The figures mean nothing")
-    parser.add_argument("--model", type=Path, help="model folder (default: models/realm-mini)")
-    parser.add_argument("--corpus", type=Path, help="snapshot folder (default: the default corpus)")
-    parser.add_argument("--index", type=Path, help="generation folder (default: made if missing)")
+    add_folders(parser)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of each side (default: torch's)")
     parser.add_argument("--output", type=Path, help="JSON file (default: benchmarks/results/latest.json)")
     arguments = parser.parse_args(argv)
-    try:
-        measure(arguments)
-    except RealmError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\nStopped; nothing was written.", file=sys.stderr)
-        return 130
-    return 0
-
-
-def measure(arguments: argparse.Namespace) -> None:
-    """Prepare, measure everything, print and write."""
     size = QUICK if arguments.quick else FULL
     inputs = prepare(arguments.model, arguments.corpus, arguments.index)
     for environment in (LIBRARIES, REALM):
@@ -86,7 +71,7 @@ def measure(arguments: argparse.Namespace) -> None:
     server = web.measure(inputs, size, arguments.threads)
     results = {
         "format": 1,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "created": now(),
         "quick": arguments.quick,
         "machine": machine,
         "versions_theirs": their_versions,

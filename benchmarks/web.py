@@ -26,14 +26,17 @@ from workers.services import web
 
 Begin = Callable[..., subprocess.Popen[bytes]]  # as realm_core.runs.processes.start does
 
+Response = tuple[int, dict[str, str], bytes]
+
 _READY_WITHIN_S = 120.0
+_ANSWER_WITHIN_S = 120.0
 
 
 def measure(inputs: Inputs, size: Size, threads: int) -> dict[str, Any]:
     """Latencies over HTTP, one question at a time; memory when ready, after them, and after several askers."""
     questions = inputs.first_questions(size.questions)
     with tempfile.TemporaryDirectory() as data:
-        environment = database(inputs, Path(data), threads)
+        environment = database(Path(data), inputs.folders, **on_cpu(threads))
         with server(environment, Path(data) / "web.log") as (process, port):
             ready = memory(process.pid)
             times_ms = [_ask_ms(port, question) for question in questions[:3] + questions][3:]
@@ -48,25 +51,38 @@ def measure(inputs: Inputs, size: Size, threads: int) -> dict[str, Any]:
             }
 
 
-def database(inputs: Inputs, data: Path, threads: int) -> dict[str, str]:
-    """Make a database in the folder `data` that names what to answer from; returns a web server's environment."""
+def database(data: Path, *pairs: tuple[Path, Path, Path], url: str = "", **variables: str) -> dict[str, str]:
+    """Make a database that names what to answer from, the last of some (model, corpus, index); returns a web server's
+    environment.
+
+    data: its data folder. url: of the database (default: SQLite in `data`). variables: more of the environment.
+    """
     environment = {
         **os.environ,
         "REALM_DATA": str(data),
-        "DATABASE_URL": f"sqlite:///{data}/db.sqlite3",
+        "DATABASE_URL": url or f"sqlite:///{data}/db.sqlite3",
         "CACHE_URL": "locmem://",
         "ASK_RATE": "0",  # no limit on questions
         "ASK_CACHE_S": "0",  # every question is computed
-        "REALM_DEVICE": "cpu",
-        "OMP_NUM_THREADS": str(threads),
+        **variables,
     }
-    for command in (
-        ("manage.py", "migrate", "--no-input", "--verbosity=0"),
-        ("-m", "benchmarks.record", str(inputs.model), str(inputs.corpus), str(inputs.index)),
-    ):
-        if subprocess.run([sys.executable, *command], cwd=TOP, env=environment, check=False).returncode != 0:
-            raise RealmError("The web server's database could not be prepared; the reason stands above.")
+    run_command(environment, "manage.py", "migrate", "--no-input", "--verbosity=0")
+    for folders in pairs:
+        run_command(environment, "-m", "benchmarks.record", *map(str, folders))
     return environment
+
+
+def on_cpu(threads: int) -> dict[str, str]:
+    """The environment of a web server that computes with so many threads of the processor."""
+    return {"REALM_DEVICE": "cpu", "OMP_NUM_THREADS": str(threads)}
+
+
+def operator_token(environment: dict[str, str]) -> str:
+    """A token of an operator, who is made for it."""
+    who = ("--username=operator", "--email=o@example.org")
+    own = environment | {"DJANGO_SUPERUSER_PASSWORD": "benchmark"}
+    run_command(own, "manage.py", "createsuperuser", "--no-input", *who)
+    return run_command(environment, "manage.py", "create_token", "operator", "--scope=operate").strip()
 
 
 def run_command(environment: dict[str, str], *command: str) -> str:
@@ -126,22 +142,25 @@ def serving(
 
 def _ask_ms(port: int, question: str) -> float:
     started_at = time.perf_counter()
-    status, body = request(port, "POST", "/api/v1/ask", json.dumps({"question": question, "k": K}))
+    status, _, body = request(port, "POST", "/api/v1/ask", {"question": question, "k": K})
     elapsed_ms = (time.perf_counter() - started_at) * 1e3
     if status != 201:
         raise RealmError(f"The web server answered {status}: {body[:500].decode(errors='replace')}")
     return elapsed_ms
 
 
-def request(port: int, method: str, path: str, body: str | None = None) -> tuple[int, bytes]:
-    """Status and body; status 0 while nobody listens."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=60)
+def request(port: int, method: str, path: str, body: Any = None, token: str = "") -> Response:
+    """One request, with its body as JSON: status (0: no answer at all), header fields, content."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=_ANSWER_WITHIN_S)
+    headers = {"Content-Type": "application/json"} if body is not None else {}
+    headers |= {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
         response = connection.getresponse()
-        return response.status, response.read()
+        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
     except (OSError, http.client.HTTPException):
-        return 0, b""
+        time.sleep(0.05)  # who asks again at once would keep a processor busy
+        return 0, {}, b""
     finally:
         connection.close()
 

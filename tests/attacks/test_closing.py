@@ -107,5 +107,5 @@ def test_whoever_takes_nothing_is_left(port: int) -> None:
             reader.connect((HOST, port))
             reader.sendall(b"GET /much HTTP/1.1\r\nHost: localhost\r\n\r\n")
         began = time.monotonic()
-        assert request(port, "GET", "/") == (200, b"0")
+        assert request(port, "GET", "/")[::2] == (200, b"0")
         assert time.monotonic() - began < 20

@@ -17,7 +17,6 @@ not killed, instead of SQLite. --redis PROGRAM: with a broker at a port and behi
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
 import os
 import random
@@ -28,15 +27,13 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from benchmarks.web import free_port
+from benchmarks.web import free_port, request
 from realm_core.files import read_json, write_json
 from tests.broker import Broker
 from tests.postgres import postgres
@@ -124,11 +121,7 @@ class Chaos:
 
     def _is_ready(self, supervisor: subprocess.Popen[bytes]) -> bool:
         assert supervisor.poll() is None, "The supervisor has ended."
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/readyz", timeout=5) as response:
-                return bool(response.status == 200)
-        except OSError:
-            return False
+        return request(self._port, "GET", "/readyz")[0] == 200
 
     def _have_ended(self, jobs: list[Any], supervisor: subprocess.Popen[bytes]) -> bool:
         assert supervisor.poll() is None, "The supervisor has ended."
@@ -206,26 +199,20 @@ class Chaos:
         from webapp.models import Deployment
 
         time.sleep(0.5)
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self._port}/api/v1/ask",
-            json.dumps({"question": "When did something burn in town 3?"}).encode(),
-            {"Content-Type": "application/json"},
+        status, _, content = request(
+            self._port, "POST", "/api/v1/ask", {"question": "When did something burn in town 3?"}
         )
-        try:
-            with urllib.request.urlopen(request, timeout=20) as response:
-                answer: dict[str, Any] = json.load(response)
-        except urllib.error.HTTPError as error:
-            if error.code != 503:  # it is not ready yet
-                self.wrong.append(f"The web server said {error.code}: {error.read()[:500]!r}")
-            return
-        except (OSError, http.client.HTTPException):  # it was killed
+        if status not in (0, 201, 503):  # killed; answered; not ready yet
+            self.wrong.append(f"The web server said {status}: {content[:500]!r}")
+        if status != 201:
             return
         try:
             deployed = Deployment.objects.select_related("index").get(is_active=True)
         except OperationalError:  # SQLite was busy
             return
-        if not answer["index"] == deployed.index.generation == "deployed":
-            self.wrong.append(f"The answer is of {answer['index']}.")
+        index = json.loads(content)["index"]
+        if not index == deployed.index.generation == "deployed":
+            self.wrong.append(f"The answer is of {index}.")
         self.answers += 1
 
 

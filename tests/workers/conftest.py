@@ -12,8 +12,10 @@ import pytest
 from realm_core.runs.processes import kill_all, start
 from tests import forked
 from tests.broker import Broker, running_broker
+from tests.core.training.towns import Towns, make_towns
 from tests.forking import FORKS_JOBS
 from tests.waiting import PATIENCE_S, wait_until
+from tests.workers.work import Work, record_work
 from webapp.jobs.queue import enqueue, producer
 from webapp.models import Job, Worker
 from workers.services import Service, broker, environment_for, scheduler, socket_path, worker
@@ -104,6 +106,31 @@ def workers(broker_data: Path, database_url: str, tmp_path: Path, settings: obje
         process.wait()
     producer.cache_clear()
     print(running.log())
+
+
+@pytest.fixture(scope="session")
+def towns(tmp_path_factory: pytest.TempPathFactory) -> Towns:
+    return make_towns(tmp_path_factory.mktemp("towns"))
+
+
+@pytest.fixture
+def work(towns: Towns, db: None) -> Work:
+    return record_work(towns)
+
+
+@pytest.fixture
+def web_environment(database_url: str, tmp_path: Path) -> dict[str, str]:
+    """The environment of a web server on the test's database and folder, which computes and counts every question."""
+    return {
+        **os.environ,
+        "REALM_DATA": str(tmp_path),
+        "DATABASE_URL": database_url,
+        "CACHE_URL": "locmem://",
+        "ASK_RATE": "0",
+        "ASK_CACHE_S": "0",
+        "REALM_DEVICE": "cpu",
+        "LOG_FORMAT": "json",
+    }
 
 
 def make_job(*, queue: str = "default", **parameters: object) -> Job:

@@ -14,7 +14,6 @@ import json
 import os
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.askers import Askers
 from tests.waiting import wait_until
 from tests.workers import seen
 from tests.workers.site import Site, site
@@ -56,28 +56,20 @@ class Outage:
     answers: Counter[int]
 
 
-class Watch(threading.Thread):
-    """Asks and looks whether anything works twice, until told to stop. twice: what did."""
+class Watch:
+    """Asks, and looks whether anything works twice. answers: by their status; twice: what did."""
 
     def __init__(self, running: Site) -> None:
-        super().__init__()
-        self._running, self._over = running, threading.Event()
+        self._ask = running.asker()
         self.answers: Counter[int] = Counter()
         self.twice: list[dict[str, list[int]]] = []
 
-    def run(self) -> None:
-        while not self._over.wait(0.2):
-            self.answers[self._running.call("POST", "/api/v1/ask", {"question": "Who?", "k": 2})[0]] += 1
-            if found := seen.working_twice():
-                self.twice.append(found)
-
-    def __enter__(self) -> Watch:
-        self.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._over.set()
-        self.join()
+    def __call__(self, question: str) -> tuple[int, str]:
+        told = self._ask(question)
+        self.answers[told[0]] += 1
+        if found := seen.working_twice():
+            self.twice.append(found)
+        return told
 
 
 class Training:
@@ -161,8 +153,8 @@ class Training:
 def watch_outages(running: Site, seconds: float) -> list[Outage]:
     """All four, one after the other; raises AssertionError with what was not as it should be."""
     os.environ["REALM_DATA"] = str(running.data)  # of which processes are looked for
-    training = Training(running)
-    with Watch(running) as watch:
+    training, watch = Training(running), Watch(running)
+    with Askers(watch, ["Who?"], 1, thinks_s=0.2):
         wait_until(lambda: training.built_at() > 0)
         outages = [training.away(gone, seconds, watch) for gone in _STATUSES]
         training.end()

@@ -5,12 +5,10 @@ As in production the broker is at a port, where others could knock; `make run`'s
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,18 +16,16 @@ from typing import Any
 
 import psycopg
 
-from benchmarks.web import server
+from benchmarks.askers import asker
+from benchmarks.web import Response, request, server
 from realm_core.runs.processes import kill_all, start
 from tests import forked
 from tests.broker import Broker
 from tests.postgres import postgres_server
 from tests.tiny import tiny_deployment
 from tests.waiting import wait_until
-from workers.guards import HOST
 from workers.refusal import TOP
 from workers.services import environment_for, scheduler, worker
-
-Response = tuple[int, dict[str, str], bytes]
 
 
 class Site:
@@ -109,7 +105,11 @@ class Site:
 
     def call(self, method: str, path: str, body: Any = None, token: str = "") -> Response:
         """One request."""
-        return call(self.port, method, path, body, token)
+        return request(self.port, method, path, body, token)
+
+    def asker(self) -> Callable[[str], tuple[int, str]]:
+        """Asks one question; the status, and the answer's id or when to come back."""
+        return asker(self.port, "id", k=3)
 
     def _start(self, command: tuple[str, ...], environment: dict[str, str], name: str) -> subprocess.Popen[bytes]:
         with open(self.data.parent / f"{name}.log", "ab") as output:
@@ -125,29 +125,3 @@ def site(folder: Path, redis: str = "") -> Iterator[Site]:
     """A site in an empty folder, ready."""
     with ExitStack() as stack:
         yield Site(folder, stack, redis)
-
-
-def call(port: int, method: str, path: str, body: Any = None, token: str = "") -> Response:
-    """One request: status (0: no answer at all), header fields, content."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=60)
-    headers = {"Content-Type": "application/json"} if body is not None else {}
-    headers |= {"Authorization": f"Bearer {token}"} if token else {}
-    try:
-        connection.request(method, path, None if body is None else json.dumps(body), headers)
-        response = connection.getresponse()
-        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
-    except (OSError, http.client.HTTPException):
-        time.sleep(0.05)
-        return 0, {}, b""
-    finally:
-        connection.close()
-
-
-def asker(port: int) -> Callable[[str], tuple[int, str]]:
-    """Asks one question; the status, and the answer's id or when to come back."""
-
-    def ask(question: str) -> tuple[int, str]:
-        status, headers, content = call(port, "POST", "/api/v1/ask", {"question": question, "k": 3})
-        return status, json.loads(content)["id"] if status == 201 else headers.get("retry-after", "")
-
-    return ask

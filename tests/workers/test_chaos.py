@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
-from typing import Any
-from urllib.error import HTTPError, URLError
 
 import pytest
 
@@ -44,27 +40,19 @@ def test_a_watcher_that_cannot_look_is_told_and_looks_again(watching: Chaos, mon
 
 @pytest.mark.django_db
 def test_answers_are_counted_and_what_is_no_answer_is_told(watching: Chaos, monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask(said: Any) -> tuple[int, int]:
-        def respond(*_: Any, **__: Any) -> Any:
-            if isinstance(said, Exception):
-                raise said
-            return io.BytesIO(json.dumps({"index": said}).encode())
-
-        monkeypatch.setattr(urllib.request, "urlopen", respond)
+    def ask(status: int, index: str = "") -> tuple[int, int]:
+        monkeypatch.setattr(chaos, "request", lambda *_: (status, {}, json.dumps({"index": index}).encode()))
         watching._ask()
         return watching.answers, len(watching.wrong)
-
-    def status(code: int) -> HTTPError:
-        return HTTPError("http://127.0.0.1/", code, "", None, io.BytesIO())  # type: ignore[arg-type]
 
     monkeypatch.setattr(chaos.time, "sleep", lambda _: None)
     index = stored.deployment().index
     index.generation = "deployed"
     index.save()
-    assert ask("deployed") == (1, 0)
-    assert ask(URLError("killed")) == ask(status(503)) == (1, 0)
-    assert ask(status(500)) == (1, 1)
-    assert ask("another")[1] == 2
+    assert ask(201, "deployed") == (1, 0)
+    assert ask(0) == ask(503) == (1, 0)  # killed; not ready
+    assert ask(500) == (1, 1)
+    assert ask(201, "another")[1] == 2
 
 
 @pytest.mark.nightly

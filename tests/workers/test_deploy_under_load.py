@@ -20,13 +20,11 @@ from django.contrib.auth.models import User
 
 from benchmarks.askers import Askers, asker, change_over, operate, percentile
 from benchmarks.web import request, server
-from realm_core.index.build import build
-from realm_core.runs.activity import Activity
 from tests import forked
-from tests.tiny import ARTICLES, tiny_deployment, tiny_model
+from tests.tiny import ARTICLES
 from tests.waiting import wait_until
-from webapp.artefacts.registering import record_corpus, record_index, record_model
-from webapp.deployments.service import check, deploy
+from tests.workers.work import deployed_pair, rival_of
+from webapp.deployments.service import check
 from webapp.models import ApiToken, AskedAnswer, Deployment, IndexGeneration, WebProcess
 
 LOADING_TAKES_S = 3.0
@@ -37,28 +35,14 @@ QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
 @pytest.fixture
 def pairs(database_url: str, tmp_path: Path) -> tuple[IndexGeneration, IndexGeneration]:
     """Two models, each with an index of its own; the first is deployed."""
-    model, index, corpus = tiny_deployment(tmp_path)
-    record_corpus(corpus)
-    first = record_index(index, model=record_model(model))
-    second_model = tiny_model(tmp_path, seed=1)
-    built = build(second_model, corpus, tmp_path / "indexes", Activity(quiet=True), device="cpu")
-    second = record_index(built, model=record_model(second_model))
-    deploy(first)
-    return first, second
+    first = deployed_pair(tmp_path)
+    return first, rival_of(first, tmp_path)
 
 
 @pytest.fixture
-def web(pairs: object, database_url: str, tmp_path: Path) -> Iterator[tuple[int, int]]:
+def web(pairs: object, web_environment: dict[str, str], tmp_path: Path) -> Iterator[tuple[int, int]]:
     """The parent's process id and the port."""
-    environment = {
-        **os.environ,
-        "REALM_DATA": str(tmp_path),
-        "DATABASE_URL": database_url,
-        "ASK_RATE": "0",
-        "ASK_CACHE_S": "0",
-        "REALM_DEVICE": "cpu",
-        "LOADING_TAKES_S": str(LOADING_TAKES_S),
-    }
+    environment = {**web_environment, "LOADING_TAKES_S": str(LOADING_TAKES_S)}
     log = tmp_path / "web.log"
     with server(environment, log, forked.start, processes=2, application="tests.workers.slow_wsgi") as (process, port):
         yield process.pid, port
@@ -81,7 +65,7 @@ def test_nobody_notices(web: tuple[int, int], pairs: tuple[IndexGeneration, Inde
     (master, port), (first, second) = web, pairs
     operator = User.objects.create_user("Stella", is_staff=True)
     _, token = ApiToken.issue(operator, "test", ["operate"])
-    ask = asker(port, "index")
+    ask = asker(port)
 
     def both_have_loaded() -> bool:
         ask(QUESTIONS[0])  # of whichever process; 503 while that one is loading

@@ -12,8 +12,7 @@ from realm_core.files import read_json
 from realm_core.living.state import LivingState
 from realm_core.living.tasks import COPY
 from tests.core.running import activity_of
-from tests.core.training.towns import Towns, make_towns
-from tests.workers.work import Work, record_work
+from tests.workers.work import Work
 from webapp.deployments.service import deploy
 from webapp.documents import purging, sweeping
 from webapp.documents import service as documents
@@ -30,16 +29,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
 CLUBS = ("Crake", "Heron", "Plover", "Dunlin")
 
 
-@pytest.fixture(scope="module")
-def towns(tmp_path_factory: pytest.TempPathFactory) -> Towns:
-    return make_towns(tmp_path_factory.mktemp("towns"))
-
-
-@pytest.fixture
-def work(towns: Towns, db: None) -> Work:
-    work = record_work(towns)
+@pytest.fixture(autouse=True)
+def _deployed(work: Work) -> None:
     deploy(work.index)
-    return work
 
 
 def add(*names: str) -> None:

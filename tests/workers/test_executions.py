@@ -19,8 +19,8 @@ from realm_core.training.config import IctConfig
 from realm_core.training.tasks import Ablate
 from tests.core.running import activity_of
 from tests.core.running import told as task_told
-from tests.core.training.towns import COUNT, Towns, make_towns
-from tests.workers.work import QUICK, Work, record_work, source
+from tests.core.training.towns import COUNT, Towns
+from tests.workers.work import QUICK, Work, source
 from webapp.jobs import service as jobs
 from webapp.models import CorpusSnapshot, Evaluation, Job, JobKind, ModelVersion, Schedule, SpanSet, Trigger
 from webapp.schedules import service as scheduling
@@ -30,16 +30,6 @@ from workers.executions import EXECUTIONS, parameters_of
 from workers.job_run import JobRun, Timing
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def towns(tmp_path_factory: pytest.TempPathFactory) -> Towns:
-    return make_towns(tmp_path_factory.mktemp("towns"))
-
-
-@pytest.fixture
-def work(towns: Towns, db: None) -> Work:
-    return record_work(towns)
 
 
 def done(kind: str, parameters: dict[str, Any]) -> Job:

@@ -10,11 +10,9 @@ from django.conf import LazySettings
 
 import webapp.serving.living
 from realm_core.runs.processes import kill_all
-from tests.tiny import tiny_deployment
 from tests.waiting import wait_until
 from tests.workers.conftest import Workers, wait_for_state
-from webapp.artefacts.registering import record_corpus, record_index, record_model
-from webapp.deployments.service import deploy
+from tests.workers.work import deployed_pair
 from webapp.documents import folding
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
@@ -31,9 +29,8 @@ def test_a_killed_fold_has_not_happened_and_happens_again(
     data = Path(os.environ["REALM_DATA"]) / tmp_path.name
     settings.REALM_DATA = workers.environment["REALM_DATA"] = str(data)
     webapp.serving.living._views.clear()
-    model, index, corpus = tiny_deployment(data)
-    record_corpus(corpus)
-    first = deploy(record_index(index, model=record_model(model)))
+    deployed_pair(data)
+    first = Deployment.active()
     documents.add([DocumentInput(Text("Turku is a city in Finland."), "turku", "Turku")], by=None)
 
     worker = workers.worker()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import http.client
-import itertools
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,11 @@ from benchmarks.askers import Askers
 from tests.migrated import migrated
 from tests.tiny import ARTICLES
 from tests.waiting import wait_until
-from tests.workers.site import Site, asker, site
+from tests.workers.site import Site, site
 from workers.guards import HOST
 
 QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
 ASKERS = 4
-THINKS_S = 0.2  # without a pause the askers would take the processors from the other tests
 _KEPT = """
 import django, json, sys
 django.setup()
@@ -45,39 +43,31 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield running
 
 
-class Critic(threading.Thread):
-    """Asks, and says what it thinks of the answer, until told to stop. asked: answers; said: answer → word."""
+class Critic:
+    """Asks, and says what it thinks of the answer. asked: answers; said: answer → word; statuses: of what it said."""
 
     def __init__(self, whole: Site) -> None:
-        super().__init__()
-        self._whole = whole
-        self._over = threading.Event()
+        self._whole, self._ask = whole, whole.asker()
         self.asked: set[str] = set()
         self.said: dict[str, str] = {}
         self.statuses: set[int] = set()
 
-    def run(self) -> None:
-        ask = asker(self._whole.port)
-        for number in itertools.count():
-            if self._over.wait(THINKS_S):
-                return
-            status, answer = ask(QUESTIONS[number % len(QUESTIONS)])
-            if status == 201:
-                self.asked.add(answer)
-                word = {"right": False, "better_answer": f"Answer {number}"}
-                path = f"/api/v1/answers/{answer}/feedback"
-                status = self._whole.call("POST", path, word, self._whole.tokens["asker"])[0]
-                self.statuses.add(status)
-                if status == 201:
-                    self.said[answer] = word["better_answer"]  # type: ignore[assignment]
+    def __call__(self, question: str) -> tuple[int, str]:
+        status, answer = self._ask(question)
+        if status == 201:
+            self.asked.add(answer)
+            path, word = f"/api/v1/answers/{answer}/feedback", f"Better than {answer}"
+            body = {"right": False, "better_answer": word}
+            said = self._whole.call("POST", path, body, self._whole.tokens["asker"])[0]
+            self.statuses.add(said)
+            if said == 201:
+                self.said[answer] = word
+        return status, answer
 
-    def __enter__(self) -> Critic:
-        self.start()
-        return self
 
-    def __exit__(self, *_error: object) -> None:
-        self._over.set()
-        self.join()
+def asking(ask: Callable[[str], tuple[int, str]], count: int = 1) -> Askers:
+    """People who ask, with a pause: without one they would take the processors from the other tests."""
+    return Askers(ask, QUESTIONS, count, thinks_s=0.2)
 
 
 class Stream(threading.Thread):
@@ -117,7 +107,8 @@ def kept(whole: Site, answers: list[str], *commands: list[str], **environment: s
 @pytest.mark.timeout(600)
 def test_the_database_crashes_and_comes_back(whole: Site) -> None:
     before = {answer for (answer,) in whole.rows("SELECT id::text FROM webapp_askedanswer")}
-    with Critic(whole) as critic, Askers(asker(whole.port), QUESTIONS, count=ASKERS, thinks_s=THINKS_S) as askers:
+    critic = Critic(whole)
+    with asking(critic), asking(whole.asker(), ASKERS) as askers:
         wait_until(lambda: len(critic.said) >= 3)
         stream = Stream(whole, 300)
         whole.database.stop(at_once=True)
@@ -174,7 +165,7 @@ def test_the_broker_goes_and_comes_back(whole: Site) -> None:
         "".join(json.dumps({"id": t, "title": t, "text": f"{x} More."}) + "\n" for t, x in ARTICLES.items())
     )
     admin = whole.tokens["admin"]
-    with Askers(asker(whole.port), QUESTIONS, count=2, thinks_s=THINKS_S) as askers:
+    with asking(whole.asker(), 2) as askers:
         assert "ratelimit" in whole.call("POST", "/api/v1/ask", {"question": QUESTIONS[0]})[1]
         whole.stop_broker()
         status, headers, _ = whole.call("POST", "/api/v1/ask", {"question": QUESTIONS[0]})
@@ -201,7 +192,8 @@ def test_the_broker_goes_and_comes_back(whole: Site) -> None:
 @pytest.mark.nightly  # web/test_backups.py backs up and restores every day, without a site that is in use
 def test_a_backup_while_people_ask_keeps_every_link(whole: Site, tmp_path: Path) -> None:
     """Restored into SQLite, and from there into another PostgreSQL, every answer is the same to the byte."""
-    with Critic(whole) as critic, Askers(asker(whole.port), QUESTIONS, count=2, thinks_s=THINKS_S) as askers:
+    critic = Critic(whole)
+    with asking(critic), asking(whole.asker(), 2) as askers:
         wait_until(lambda: len(critic.said) >= 5)
         given = [one.answered_by for one in askers.since(0) if one.status == 201]
         said = list(critic.said)

@@ -19,18 +19,15 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from benchmarks.askers import Askers, operate
+from benchmarks.askers import Askers, asker, operate
 from benchmarks.web import request, server, serving
 from realm_client import Client
-from realm_core.index.build import build
-from realm_core.runs.activity import Activity
 from tests import forked
-from tests.tiny import ARTICLES, tiny_deployment, tiny_model
+from tests.tiny import ARTICLES
 from tests.waiting import alive, wait_until
-from tests.workers.site import asker, call
-from webapp.artefacts.registering import record_corpus, record_index, record_model
+from tests.workers.work import deployed_pair, rival_of
 from webapp.asking import idempotency
-from webapp.deployments.service import check, deploy
+from webapp.deployments.service import check
 from webapp.models import ApiToken, AskedAnswer, Deployment, Feedback, IdempotencyKey, IndexGeneration
 from workers.guards import HOST
 from workers.services import web
@@ -43,25 +40,7 @@ QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
 
 @pytest.fixture
 def deployed(database_url: str, tmp_path: Path) -> IndexGeneration:
-    model, index, corpus = tiny_deployment(tmp_path)
-    record_corpus(corpus)
-    generation = record_index(index, model=record_model(model))
-    deploy(generation)
-    return generation
-
-
-@pytest.fixture
-def environment(deployed: IndexGeneration, database_url: str, tmp_path: Path) -> dict[str, str]:
-    return {
-        **os.environ,
-        "REALM_DATA": str(tmp_path),
-        "DATABASE_URL": database_url,
-        "CACHE_URL": "locmem://",
-        "ASK_RATE": "0",
-        "ASK_CACHE_S": "0",
-        "REALM_DEVICE": "cpu",
-        "LOG_FORMAT": "json",
-    }
+    return deployed_pair(tmp_path)
 
 
 def hang_up(port: int, question: str) -> None:
@@ -89,7 +68,7 @@ def cut_short(content: bytes) -> bytes:
 
 def metric(port: int, sample: str) -> float:
     """One line of /metrics; 0 where there is none."""
-    for line in request(port, "GET", "/metrics")[1].decode().splitlines():
+    for line in request(port, "GET", "/metrics")[2].decode().splitlines():
         if line.startswith(f"{sample} "):
             return float(line.rpartition(" ")[2])
     return 0.0
@@ -116,7 +95,7 @@ def given_up(port: int, hold: Path) -> None:
     with ThreadPoolExecutor(3) as threads:
         began = time.monotonic()
         paths = [f"/api/v1/{path}" for path in ("ask", "retrieve", "ask")]
-        told = [threads.submit(call, port, "POST", path, asked) for path in paths]
+        told = [threads.submit(request, port, "POST", path, asked) for path in paths]
         assert request(port, "GET", "/healthz")[0] == 200
         for status, headers, content in [one.result() for one in told]:
             assert (status, headers["content-type"]) == (503, "application/problem+json")
@@ -125,23 +104,23 @@ def given_up(port: int, hold: Path) -> None:
             assert (problem["status"], problem["title"]) == (503, "Service Unavailable")
             assert "no answer within 2 seconds" in problem["detail"]
         assert time.monotonic() - began >= 2
-    batch = call(port, "POST", "/api/v1/ask/batch", {"questions": [QUESTIONS[0]]})
+    batch = request(port, "POST", "/api/v1/ask/batch", {"questions": [QUESTIONS[0]]})
     (result,) = json.loads(batch[2])["results"]
     assert result["problem"]["status"] == 503 and 1 <= result["problem"]["retry_after_s"] <= 2
     kept = AskedAnswer.objects.count()
     hold.unlink()
-    wait_until(lambda: asker(port)(QUESTIONS[0])[0] == 201)
+    wait_until(lambda: asker(port, "id", k=3)(QUESTIONS[0])[0] == 201)
     assert AskedAnswer.objects.count() == kept + 1  # nothing is kept of what was given up
 
 
 @pytest.mark.nightly  # attacks/test_server.py has the rude, test_deploy_under_load.py the crowd
 @pytest.mark.timeout(600)
 def test_the_crowd_the_rude_the_late_and_the_damaged(
-    environment: dict[str, str], deployed: IndexGeneration, tmp_path: Path
+    web_environment: dict[str, str], deployed: IndexGeneration, tmp_path: Path
 ) -> None:
-    limited = {**environment, "ASK_QUEUE": "2", "ASK_DEADLINE_S": "2"}
+    limited = {**web_environment, "ASK_QUEUE": "2", "ASK_DEADLINE_S": "2"}
     with server(limited, tmp_path / "web.log", forked.start, application="tests.workers.held_wsgi") as (process, port):
-        ask = asker(port)
+        ask = asker(port, "id", k=3)
         wait_until(lambda: ask(QUESTIONS[0])[0] == 201)
         given_up(port, tmp_path / "hold")
 
@@ -166,13 +145,11 @@ def test_the_crowd_the_rude_the_late_and_the_damaged(
         wait_until(lambda: ask(QUESTIONS[0])[0] == 201)  # the last of them may still have been on their way
 
         # A pair that was damaged after it was looked at: the last good one goes on answering.
-        corpus = tmp_path / deployed.corpus.path
-        rival = tiny_model(tmp_path, seed=1)
-        folder = build(rival, corpus, tmp_path / "indexes", Activity(quiet=True), device="cpu")
-        second = record_index(folder, model=record_model(rival))
+        second = rival_of(deployed, tmp_path)
+        folder, rival, corpus = (tmp_path / one.path for one in (second, second.model, deployed.corpus))
 
         def told() -> str:
-            status, body = request(port, "GET", "/readyz")
+            status, _, body = request(port, "GET", "/readyz")
             assert status == 200
             return str(json.loads(body).get("reason", ""))
 
@@ -235,14 +212,14 @@ def patient_askers(port: int) -> Iterator[list[str]]:
 
 def critic(port: int, token: str, said: dict[str, str]) -> Callable[[str], tuple[int, str]]:
     """Asks, then says what is wrong with the answer until that is acknowledged. said: answer → what was said of it."""
-    ask = asker(port)
+    ask = asker(port, "id", k=3)
 
     def ask_and_say(question: str) -> tuple[int, str]:
         status, answer = ask(question)
         if status == 201:
             word = {"right": False, "better_answer": f"Better than {answer}"}
             path = f"/api/v1/answers/{answer}/feedback"
-            wait_until(lambda: call(port, "POST", path, word, token)[0] in (200, 201))
+            wait_until(lambda: request(port, "POST", path, word, token)[0] in (200, 201))
             said[answer] = f"Better than {answer}"
         return status, answer
 
@@ -250,13 +227,14 @@ def critic(port: int, token: str, said: dict[str, str]) -> Callable[[str], tuple
 
 
 @pytest.mark.timeout(600)
-def test_killed_under_load_it_loses_and_doubles_nothing(environment: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("deployed")
+def test_killed_under_load_it_loses_and_doubles_nothing(web_environment: dict[str, str], tmp_path: Path) -> None:
     """First the process that answers, which its parent starts again; then the parent, and a server begins anew."""
     _, token = ApiToken.issue(User.objects.create_user("Cora"), "test", ["feedback"])
     said: dict[str, str] = {}
     with (
-        server(environment, tmp_path / "web.log", forked.start) as (process, port),
-        Askers(asker(port), QUESTIONS, count=4, thinks_s=THINKS_S) as askers,
+        server(web_environment, tmp_path / "web.log", forked.start) as (process, port),
+        Askers(asker(port, "id", k=3), QUESTIONS, count=4, thinks_s=THINKS_S) as askers,
         contextlib.ExitStack() as others,
     ):
         critics = others.enter_context(Askers(critic(port, token, said), QUESTIONS, count=2, thinks_s=THINKS_S))
@@ -276,7 +254,7 @@ def test_killed_under_load_it_loses_and_doubles_nothing(environment: dict[str, s
         wait_until(lambda: not alive(orphan))  # it finishes what it has begun, and holds the port meanwhile
         # What was under way when its server died is waited for; here that minute is over.
         IdempotencyKey.objects.filter(answer=None).update(since=timezone.now() - 2 * idempotency.longest())
-        with serving(web(port).command, port, environment, tmp_path / "web-again.log", forked.start):
+        with serving(web(port).command, port, web_environment, tmp_path / "web-again.log", forked.start):
             answers_again()
             others.close()  # when each has the answer to its last question, and its last word is acknowledged
     told = askers.since(0) + critics.since(0)
@@ -295,15 +273,13 @@ def test_killed_under_load_it_loses_and_doubles_nothing(environment: dict[str, s
 @pytest.mark.nightly  # test_clock_faults.py sets a worker's every day
 @pytest.mark.timeout(600)
 def test_its_clock_is_set_while_people_ask(
-    environment: dict[str, str], deployed: IndexGeneration, tmp_path: Path
+    web_environment: dict[str, str], deployed: IndexGeneration, tmp_path: Path
 ) -> None:
-    corpus, rival = tmp_path / deployed.corpus.path, tiny_model(tmp_path, seed=1)
-    folder = build(rival, corpus, tmp_path / "indexes", Activity(quiet=True), device="cpu")
-    second = record_index(folder, model=record_model(rival))
+    second = rival_of(deployed, tmp_path)
     _, token = ApiToken.issue(User.objects.create_user("Stella", is_staff=True), "test", ["operate"])
     clock = tmp_path / "clock"
     clock.write_text("0")
-    limited = {**environment, "ASK_RATE": "1000000/hour", "ASK_CACHE_S": "300"}
+    limited = {**web_environment, "ASK_RATE": "1000000/hour", "ASK_CACHE_S": "300"}
     ahead_s = (HOUR_S, 0, -HOUR_S, 400 * 24 * HOUR_S, -HOUR_S)
     with (
         server(limited, tmp_path / "web.log", forked.start, application="tests.workers.jumping_web") as (_, port),
@@ -318,7 +294,7 @@ def test_its_clock_is_set_while_people_ask(
             wait_until(lambda done=done: len(answers) >= done + 3)
             # The same key has the same answer still, unless it has become too old by the clock.
             assert (realm.ask(QUESTIONS[0], idempotency_key=key).id == before) is (seconds <= HOUR_S)
-            status, headers, _ = call(port, "POST", "/api/v1/ask", {"question": QUESTIONS[1]})
+            status, headers, _ = request(port, "POST", "/api/v1/ask", {"question": QUESTIONS[1]})
             assert status == 201 and 1 <= int(headers["ratelimit"].partition("t=")[2]) <= HOUR_S
             # Another pair is taken up, though its deployment may be older than the one before it.
             pair = (second, deployed)[number % 2]

@@ -6,8 +6,12 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from realm_core.index.build import build
+from realm_core.runs.activity import Activity
 from tests.core.training.towns import COUNT, TEXTS, Towns
+from tests.tiny import tiny_deployment, tiny_model
 from webapp.artefacts.registering import record_corpus, record_index, record_model, record_spans
+from webapp.deployments.service import deploy
 from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion, Purpose, QuestionSet, SpanSet
 from webapp.questions import service as questions
 
@@ -60,3 +64,19 @@ def source(folder: Path, articles: int) -> Path:
     rows = [{"id": f"v{i}", "title": f"Village {i}", "text": f"Village {i} has {i} people."} for i in range(articles)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+def deployed_pair(folder: Path) -> IndexGeneration:
+    """The tiny deployment, recorded and deployed."""
+    model, index, corpus = tiny_deployment(folder)
+    record_corpus(corpus)
+    pair = record_index(index, model=record_model(model))
+    deploy(pair)
+    return pair
+
+
+def rival_of(pair: IndexGeneration, folder: Path) -> IndexGeneration:
+    """An index of the same corpus by another model, recorded."""
+    model, corpus = tiny_model(folder, seed=1), folder / pair.corpus.path
+    built = build(model, corpus, folder / "indexes", Activity(quiet=True), device="cpu")
+    return record_index(built, model=record_model(model))
