@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
 
-@dataclass
+@dataclass(eq=False)
 class Cell:
     """A cell over one or more columns and rows. heads: it is a heading of its row or column."""
 
@@ -53,7 +53,7 @@ def laid_out(rows: Iterable[Sequence[Cell]], most_columns: int) -> Iterator[list
 def each_once(row: Sequence[Cell]) -> Iterator[tuple[Cell, range]]:
     """The cells of a row that is laid out, each with the columns that it takes."""
     column = 0
-    for _, places in groupby(row, key=id):
+    for _, places in groupby(row):
         cells = list(places)
         yield cells[0], range(column, column + len(cells))
         column += len(cells)

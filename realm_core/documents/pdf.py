@@ -15,17 +15,17 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+
+import pypdfium2.raw as pdfium
+from pypdfium2 import PdfDocument, PdfiumError, PdfPage
 
 from realm_core.corpus.prose import sentence
 from realm_core.documents.draft import Draft
 from realm_core.documents.pdf_tables.lines import Line, lines_of, with_tables_joined
-from realm_core.documents.pdf_tables.tables import Budget, Table, page_tables
+from realm_core.documents.pdf_tables.page import page_tables
+from realm_core.documents.pdf_tables.table import Budget, Table
 from realm_core.documents.records import Limits
 from realm_core.errors import RealmError
-
-if TYPE_CHECKING:
-    from pypdfium2 import PdfDocument, PdfPage
 
 _END_WITHIN = 4096  # bytes, zeros that pad the file not counted; readers look for the end mark in the last 1,024
 _EDGE_LINES = 1  # at the top and at the bottom of a page, that may be running headers and footers
@@ -69,14 +69,12 @@ class _Paragraph:
 
 def read_pdf(path: Path, draft: Draft, limits: Limits) -> None:
     """Read title, language, headings, paragraphs and links of every page."""
-    import pypdfium2
-
     content = path.read_bytes()
     _check_end(content)
     try:
-        document = pypdfium2.PdfDocument(content)
-    except pypdfium2.PdfiumError as error:
-        if error.err_code in (pypdfium2.raw.FPDF_ERR_PASSWORD, pypdfium2.raw.FPDF_ERR_SECURITY):
+        document = PdfDocument(content)
+    except PdfiumError as error:
+        if error.err_code in (pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY):
             raise RealmError("is encrypted; save it without a password.") from None
         raise RealmError(f"is a damaged PDF: {_reason(error)}.") from None
     with closing(document):
@@ -90,8 +88,6 @@ def _check_end(content: bytes) -> None:
 
 
 def _read_document(document: PdfDocument, draft: Draft, limits: Limits) -> None:
-    from pypdfium2 import PdfiumError
-
     count = len(document)
     if count > limits.pages:
         raise RealmError(f"has {count:,} pages, more than the limit of {limits.pages:,}.")
@@ -143,8 +139,6 @@ def _usable_title(title: str) -> str:
 
 
 def _language(document: PdfDocument) -> str:
-    import pypdfium2.raw as pdfium
-
     length = pdfium.FPDFCatalog_GetLanguage(document, None, 0)
     if not 2 < length < 256:
         return ""
@@ -154,8 +148,6 @@ def _language(document: PdfDocument) -> str:
 
 
 def _links(document: PdfDocument, page: PdfPage) -> Iterator[str]:
-    import pypdfium2.raw as pdfium
-
     position, link = ctypes.c_int(0), pdfium.FPDF_LINK()
     while pdfium.FPDFLink_Enumerate(page, ctypes.byref(position), ctypes.byref(link)):
         action = pdfium.FPDFLink_GetAction(link)
@@ -170,8 +162,6 @@ def _links(document: PdfDocument, page: PdfPage) -> Iterator[str]:
 
 def _outline(document: PdfDocument) -> dict[tuple[int, str], int]:
     """(page from 0, title's letters) → level from 1."""
-    from pypdfium2 import PdfiumError
-
     levels: dict[tuple[int, str], int] = {}
     try:
         for number, bookmark in enumerate(document.get_toc(max_depth=_DEEPEST_OUTLINE)):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from realm_core.corpus.grid import Cell
-from realm_core.documents.pdf_tables.drawn import SAME, Drawn, Rule
-from realm_core.documents.pdf_tables.segments import Glyph, RuledTable, Segment, cells_of, rows_of, within
+from realm_core.documents.pdf_tables.drawn import SAME, Drawn, Interval, Rule, alike, clusters
+from realm_core.documents.pdf_tables.segments import Glyph, Segment, cells_of, rows_of, within
+from realm_core.documents.pdf_tables.table import Table
 
 _NARROW = 12.0  # a column or row of this size without text is a gap between borders
 _MOST_CELLS = 4_000
 _FEW_ROWS = 3  # by lines; the text may stand in more
+
+Unit = tuple[int, int]  # row and column between neighbouring lines
 
 
 @dataclass
@@ -28,7 +30,6 @@ class Grid:
     def __post_init__(self) -> None:
         self._down_at = [[one for one in self.down if abs(one.at - x) <= SAME] for x in self.xs]
         self._across_at = [[one for one in self.across if abs(one.at - y) <= SAME] for y in self.ys]
-        self._heights = [-y for y in self.ys]
 
     def is_closed_right(self, row: int, column: int) -> bool:
         middle = (self.ys[row] + self.ys[row + 1]) / 2
@@ -43,25 +44,38 @@ class Grid:
         """No line ends it below."""
         return not self._across_at[-1]
 
-    def unit(self, glyph: Glyph) -> tuple[int, int] | None:
-        """Row and column between neighbouring lines."""
-        row = bisect_right(self._heights, -glyph.middle) - 1
-        column = bisect_right(self.xs, (glyph.left + glyph.right) / 2) - 1
-        inside = 0 <= row < len(self.ys) - 1 and 0 <= column < len(self.xs) - 1
-        return (row, column) if inside else None
+    def units(self, glyphs: Iterable[Glyph]) -> dict[int, Unit]:
+        """Where the characters in it are, by their places in the text."""
+        heights, units = [-y for y in self.ys], {}
+        for glyph in glyphs:
+            row = bisect_right(heights, -glyph.middle) - 1
+            column = bisect_right(self.xs, (glyph.left + glyph.right) / 2) - 1
+            if 0 <= row < len(self.ys) - 1 and 0 <= column < len(self.xs) - 1:
+                units[glyph.place] = row, column
+        return units
 
-    def units(self, glyphs: Sequence[Glyph | None]) -> dict[int, tuple[int, int]]:
-        found = ((place, self.unit(glyph)) for place, glyph in enumerate(glyphs) if glyph is not None)
-        return {place: unit for place, unit in found if unit is not None}
-
-    def without_gaps(self, units: Mapping[int, tuple[int, int]]) -> Grid:
+    def without_gaps(self, units: Mapping[int, Unit]) -> Grid:
         """The same with what stands between the borders of two cells joined to one of them."""
-        xs = _joined(self.xs, {column for _, column in units.values()})
-        ys = _joined(self.ys, {row for row, _ in units.values()})
+        xs = _without_gaps(self.xs, {column for _, column in units.values()})
+        ys = _without_gaps(self.ys, {row for row, _ in units.values()})
         return Grid(xs, ys, self.down, self.across)
 
+    def extent(self, row: int, column: int) -> Unit:
+        """The last row and column of the cell that begins here."""
+        last_column = column
+        while last_column + 2 < len(self.xs) and not self.is_closed_right(row, last_column):
+            last_column += 1
+        last_row = row
+        while last_row + 2 < len(self.ys) and not any(
+            self.is_closed_below(last_row, one) for one in range(column, last_column + 1)
+        ):
+            if any(self.is_closed_right(last_row + 1, one) for one in range(column, last_column)):
+                break
+            last_row += 1
+        return last_row, last_column
 
-def _joined(places: Sequence[float], used: Container[int]) -> list[float]:
+
+def _without_gaps(places: Sequence[float], used: Container[int]) -> list[float]:
     """The bounds without those of narrow parts that are not used."""
     kept = [
         place
@@ -75,57 +89,47 @@ def _joined(places: Sequence[float], used: Container[int]) -> list[float]:
 
 def grids_of(drawn: Drawn, shaded: Sequence[Rule]) -> Iterator[Grid]:
     """Lines that meet, as grids of at least two columns. shaded: upper and lower edges of rows of shaded cells."""
-    across = sorted(drawn.across, key=lambda rule: rule.at)
-    heights = [rule.at for rule in across]
-    groups = list(range(len(across) + len(drawn.down)))
-
-    def group_of(number: int) -> int:
-        while groups[number] != number:
-            groups[number] = groups[groups[number]]
-            number = groups[number]
-        return number
-
-    for number, rule in enumerate(drawn.down, len(across)):
-        for other in range(bisect_left(heights, rule.start - SAME), bisect_right(heights, rule.end + SAME)):
-            if across[other].covers(rule.at):
-                groups[group_of(other)] = group_of(number)
-    members: dict[int, Grid] = defaultdict(lambda: Grid([], [], [], []))
-    for number, rule in enumerate([*across, *drawn.down]):
-        grid = members[group_of(number)]
-        (grid.across if number < len(across) else grid.down).append(rule)
-    for grid in members.values():
-        if len(grid.down) < 2:
+    for across, down in _meeting(drawn):
+        if len(down) < 2:
             continue
-        left, right = min(rule.at for rule in grid.down), max(rule.at for rule in grid.down)
-        top, bottom = max(rule.end for rule in grid.down), min(rule.start for rule in grid.down)
-        grid.across = [rule for rule in grid.across if _divides(rule, grid.down)]
-        grid.across += [
-            edge
-            for edge in shaded
-            if abs(edge.start - left) <= SAME and abs(edge.end - right) <= SAME and bottom <= edge.at <= top
-        ]
-        if grid.across:
-            xs = _places([rule.at for rule in grid.down], [(one.start, one.end) for one in grid.across])
-            ys = _places([rule.at for rule in grid.across], [(one.start, one.end) for one in grid.down])[::-1]
+        extent = down[0].at, down[-1].at
+        top, bottom = max(rule.end for rule in down), min(rule.start for rule in down)
+        across = [rule for rule in across if _divides(rule, down)]
+        across += (one for one in shaded if alike((one.start, one.end), extent) and bottom <= one.at <= top)
+        if across:
+            xs = _places(down, [(one.start, one.end) for one in across])
+            ys = _places(across, [(one.start, one.end) for one in down])[::-1]
             if len(xs) > 2 and len(ys) > 1 and len(xs) * len(ys) <= _MOST_CELLS:
-                yield Grid(xs, ys, grid.down, grid.across)
+                yield Grid(xs, ys, down, across)
+
+
+def _meeting(drawn: Drawn) -> Iterator[tuple[list[Rule], list[Rule]]]:
+    """Lines across and down that meet one another, directly or through others; the lines down from left to right."""
+    left = [sorted(drawn.across, key=lambda rule: rule.at), drawn.down]
+    while left[0]:
+        first = left[0].pop(0)
+        group, waiting = ([first], list[Rule]()), [(0, first)]
+        while waiting:
+            direction, rule = waiting.pop()
+            other = 1 - direction
+            met = {one for one in left[other] if rule.covers(one.at) and one.covers(rule.at)}
+            left[other] = [one for one in left[other] if one not in met]
+            group[other].extend(met)
+            waiting += ((other, one) for one in met)
+        yield group[0], sorted(group[1], key=lambda rule: rule.at)
 
 
 def _divides(rule: Rule, down: Sequence[Rule]) -> bool:
     """A line across cells; not one under a word, that begins at the edge of its cell."""
-    places = sorted(one.at for one in down)
     return all(
-        not places[0] < end < places[-1] or any(abs(end - place) <= _NARROW / 2 for place in places)
+        not down[0].at < end < down[-1].at or any(abs(end - one.at) <= _NARROW / 2 for one in down)
         for end in (rule.start, rule.end)
     )
 
 
-def _places(lines: Iterable[float], extents: Iterable[tuple[float, float]]) -> list[float]:
+def _places(rules: Iterable[Rule], extents: Iterable[Interval]) -> list[float]:
     """Where lines stand, and where those that cross them end if that is further out."""
-    places: list[float] = []
-    for place in sorted(lines):
-        if not places or place - places[-1] > SAME:
-            places.append(place)
+    places = [cluster[0].at for cluster in clusters(sorted(rules, key=lambda rule: rule.at))]
     starts, ends = zip(*extents, strict=True)
     if min(starts) < places[0] - _NARROW / 2:
         places.insert(0, min(starts))
@@ -134,7 +138,7 @@ def _places(lines: Iterable[float], extents: Iterable[tuple[float, float]]) -> l
     return places
 
 
-def table_of(grid: Grid, glyphs: Sequence[Glyph | None], segments: Sequence[Segment]) -> RuledTable | None:
+def table_of(grid: Grid, glyphs: Iterable[Glyph], segments: Sequence[Segment]) -> Table | None:
     """The table that a grid is; None if it holds no text."""
     units = grid.units(glyphs)
     if not units:
@@ -143,45 +147,27 @@ def table_of(grid: Grid, glyphs: Sequence[Glyph | None], segments: Sequence[Segm
     units = grid.units(glyphs)
     inside = [segment for segment in segments if segment.places[0] in units]
     rows: list[list[Cell]] = []
-    cells: dict[tuple[int, int], Cell] = {}
+    cells: dict[Unit, Cell] = {}
     for row in range(len(grid.ys) - 1):
         rows.append([])
         for column in range(len(grid.xs) - 1):
             if (row, column) in cells:
                 continue
-            last_row, last_column = _extent(grid, row, column)
-            widths = [range(column, last_column + 1)]
-            if last_column > column and _is_divided(grid, range(row, last_row + 1), widths[0], inside, units):
-                widths = [range(one, one + 1) for one in widths[0]]
-            for width in widths:
-                rows[-1].append(Cell("", columns=len(width), rows=last_row - row + 1))
-                for one in width:
-                    for other in range(row, last_row + 1):
+            last_row, last_column = grid.extent(row, column)
+            height, width = range(row, last_row + 1), range(column, last_column + 1)
+            is_divided = len(width) > 1 and _is_divided(grid, height, width, inside, units)
+            for part in [range(one, one + 1) for one in width] if is_divided else [width]:
+                rows[-1].append(Cell("", columns=len(part), rows=len(height)))
+                for one in part:
+                    for other in height:
                         cells.setdefault((other, one), rows[-1][-1])
-    owned = {place: cells[unit] for place, unit in units.items()}
-    if read := _rows_without_lines(grid, rows, inside, owned):
-        rows, owned = read
-    return RuledTable(rows, owned, grid.xs[0], grid.xs[-1], is_cut=grid.is_cut)
+    table = Table(rows, {place: cells[unit] for place, unit in units.items()}, grid.xs[0], grid.xs[-1])
+    table.is_cut = grid.is_cut
+    _divide_rows_without_lines(table, within(grid.xs), inside)
+    return table
 
 
-def _extent(grid: Grid, row: int, column: int) -> tuple[int, int]:
-    """The last row and column of the cell that begins here."""
-    last_column = column
-    while last_column + 2 < len(grid.xs) and not grid.is_closed_right(row, last_column):
-        last_column += 1
-    last_row = row
-    while last_row + 2 < len(grid.ys) and not any(
-        grid.is_closed_below(last_row, one) for one in range(column, last_column + 1)
-    ):
-        if any(grid.is_closed_right(last_row + 1, one) for one in range(column, last_column)):
-            break
-        last_row += 1
-    return last_row, last_column
-
-
-def _is_divided(
-    grid: Grid, rows: range, columns: range, inside: Sequence[Segment], units: dict[int, tuple[int, int]]
-) -> bool:
+def _is_divided(grid: Grid, rows: range, columns: range, inside: Sequence[Segment], units: Mapping[int, Unit]) -> bool:
     """The text of a wide cell stands in the columns of the others: only the lines between them are missing."""
     middle = (grid.xs[columns[0]] + grid.xs[columns[-1] + 1]) / 2
     used = set()
@@ -196,31 +182,21 @@ def _is_divided(
     return len(used) > 1 or (bool(used) and columns[0] not in used and not is_centred)
 
 
-def _rows_without_lines(
-    grid: Grid, rows: list[list[Cell]], inside: Sequence[Segment], owned: dict[int, Cell]
-) -> tuple[list[list[Cell]], dict[int, Cell]] | None:
-    """The same with the rows of a part that has lines only between its columns; None if there is no such part.
+def _divide_rows_without_lines(table: Table, bounds: Sequence[Interval], inside: Sequence[Segment]) -> None:
+    """Find the rows of a part that has lines only between its columns.
 
     Text is not always written cell by cell. So in a table of many rows by its lines a row is divided only into several
     in which each cell is filled: that is no cell of several lines.
     """
-    read: list[list[Cell]] = []
-    cells: dict[int, Cell] = {}
-    columns = len(grid.xs) - 1
-    is_other = False
-    for row in rows:
-        own = {id(cell) for cell in row}
-        segments = [segment for segment in inside if id(owned[segment.places[0]]) in own]
-        below = (
-            rows_of(segments, within(grid.xs)) if len(row) == columns and all(cell.rows == 1 for cell in row) else None
-        )
-        filled = sum(len(one) > 1 for one in below or ())
-        is_certain = len(rows) <= _FEW_ROWS or (len(below or ()) >= _FEW_ROWS and min(map(len, below or ())) == columns)
-        if below is None or filled < 2 or not is_certain:
-            read.append(row)
-            cells.update((place, cell) for place, cell in owned.items() if id(cell) in own)
+    rows: list[list[Cell]] = []
+    for row in table.rows:
+        rows.append(row)
+        if len(row) != len(bounds) or any(cell.rows > 1 for cell in row):
             continue
-        is_other = True
-        for one in below:
-            read.append(cells_of(one, columns, cells))
-    return (read, cells) if is_other else None
+        own = set(row)
+        below = rows_of([segment for segment in inside if table.cells[segment.places[0]] in own], bounds) or []
+        is_certain = len(table.rows) <= _FEW_ROWS or (len(below) >= _FEW_ROWS and min(map(len, below)) == len(bounds))
+        if sum(len(one) > 1 for one in below) > 1 and is_certain:
+            table.cells = {place: cell for place, cell in table.cells.items() if cell not in own}
+            rows[-1:] = [cells_of(one, len(bounds), table.cells) for one in below]
+    table.rows = rows

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import groupby
 
-from realm_core.documents.pdf_tables.tables import PageTables, Table
+import pypdfium2.raw as pdfium
+from pypdfium2 import PdfTextPage
 
-if TYPE_CHECKING:
-    from pypdfium2 import PdfTextPage
+from realm_core.documents.pdf_tables.table import Table
 
 _HYPHEN_OF_PDFIUM = re.compile("[\ufffe\x02]")  # stands for a hyphen at the end of a line
 _SPACE = re.compile(r"\s+")
@@ -32,28 +32,32 @@ class Line:
     inside: list[Line] = field(default_factory=list)
 
 
-def lines_of(page: PdfTextPage, text: str, tables: PageTables | None) -> list[Line]:
+def lines_of(page: PdfTextPage, text: str, tables: Iterable[Table]) -> list[Line]:
     """Lines of a page with this text that have a visible character."""
+    owners = {place: table for table in tables for place in table.cells}
+    for place, character in enumerate(text if owners else ""):
+        if character.isspace() and place - 1 in owners:
+            owners.setdefault(place, owners[place - 1])
     lines: list[Line] = []
-    seen: dict[int, Line] = {}
+    seen: dict[Table, Line] = {}
     position = 0  # PDFium counts the characters of a line break, too
     for raw in text.split("\n"):
         *divided, last = _HYPHEN_OF_PDFIUM.split(raw)  # of one line, in which PDFium has joined several
         for piece in [*(f"{one}-" for one in divided), last]:
-            end = position + len(piece)
-            for start, stop, owner in [(position, end, -1)] if tables is None else tables.runs(position, end):
-                part = piece[start - position : stop - position]
-                line = _line(page, part, start)
+            for owner, places in groupby(range(position, position + len(piece)), owners.get):
+                run = list(places)
+                line = _line(page, piece[run[0] - position : run[-1] + 1 - position], run[0])
                 if line is None:
                     continue
-                if tables is None or owner < 0:
+                if owner is None:
                     lines.append(line)
                     continue
                 if owner not in seen:
-                    seen[owner] = Line("", line.top, line.bottom, line.height, tables.tables[owner])
+                    seen[owner] = Line("", line.top, line.bottom, line.height, owner)
                     lines.append(seen[owner])
                 seen[owner].inside.append(line)
-            position = end if piece is not last else end + 1
+            position += len(piece)
+        position += 1
     for table in seen.values():
         table.text = " ".join(line.text for line in table.inside)
     return lines
@@ -69,8 +73,6 @@ def _line(page: PdfTextPage, part: str, start: int) -> Line | None:
 
 def _extent(page: PdfTextPage, position: int) -> tuple[float, float]:
     """Bottom and top of a character, in points; of one that has no place on the page, zeros."""
-    import pypdfium2.raw as pdfium
-
     box = pdfium.FS_RECTF()
     if not pdfium.FPDFText_GetLooseCharBox(page, position, box):
         return 0.0, 0.0

@@ -6,18 +6,17 @@ What is only aligned is no table: lists, forms and columns of prose are, too.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
-from typing import TYPE_CHECKING
+
+from pypdfium2 import PdfPage, PdfTextPage
 
 from realm_core.documents.pdf_tables.bands import groups_of_bands, stacks_of, tables_of_bands, tables_of_stack
-from realm_core.documents.pdf_tables.drawn import Box, Drawn
+from realm_core.documents.pdf_tables.drawn import Box, drawn_on
 from realm_core.documents.pdf_tables.grids import grids_of, table_of
-from realm_core.documents.pdf_tables.segments import Glyph, RuledTable, Segment, glyphs_of, segments_of
-
-if TYPE_CHECKING:
-    from pypdfium2 import PdfPage, PdfTextPage
+from realm_core.documents.pdf_tables.segments import Glyph, Segment, glyphs_of, segments_of
+from realm_core.documents.pdf_tables.table import Budget, Table
 
 _MOST_CANDIDATES = 60  # of a page; more are a drawing
 _MOST_TEXT = 20_000  # characters of a page
@@ -30,94 +29,79 @@ _LONGEST_USUAL = 600  # characters of the middle cell; else these are paragraphs
 _MARKER = re.compile(r"[^\w\s]|\(?(?:\d{1,2}|\w)[.)]")  # of an item of a list
 
 
-def ruled_tables(page: PdfPage, text_page: PdfTextPage, text: str, drawn: Drawn) -> tuple[list[RuledTable], int]:
-    """The tables of a page with this text, and how much was looked at, counted in characters."""
+def ruled_tables(page: PdfPage, text_page: PdfTextPage, text: str, budget: Budget) -> list[Table]:
+    """The tables of a page with this text."""
+    drawn = drawn_on(page, budget)
+    if drawn is None:
+        return []
     groups = groups_of_bands(drawn.boxes)
-    edges = [edge for bands in groups for band in bands for edge in band.edges]
-    grids, stacks = list(grids_of(drawn, edges)), list(stacks_of(drawn.across))
+    grids = list(grids_of(drawn, [edge for bands in groups for band in bands for edge in band.edges]))
+    stacks = stacks_of(drawn.across)
     candidates = len(grids) + len(groups) + len(stacks)
     if not 0 < candidates <= _MOST_CANDIDATES or len(text) > _MOST_TEXT:
-        return [], 0
-    looked_at = len(text) * (_COST_OF_PLACES + candidates) + sum(len(grid.xs) * len(grid.ys) for grid in grids)
+        return []
+    budget.characters -= len(text) * (_COST_OF_PLACES + candidates) + sum(len(one.xs) * len(one.ys) for one in grids)
     glyphs = glyphs_of(page, text_page, text)
-    segments = list(segments_of(glyphs))
-    tables: list[RuledTable] = []
+    segments = list(segments_of(glyphs.values()))
+    tables: list[Table] = []
     taken: set[int] = set()
 
-    def add(table: RuledTable | None) -> None:
+    def add(table: Table | None) -> None:
         if table is not None and not taken & table.cells.keys() and _is_usable(table, text):
             _mark_headings_by_colour(table, drawn.boxes, glyphs)
             tables.append(table)
             taken.update(table.cells)
 
-    def add_unless_code(table: RuledTable) -> None:
-        if not _is_code(table, glyphs, text):
-            add(table)
+    def add_unless_code(found: Iterable[Table]) -> None:
+        for table in found:
+            if not _is_code(table, glyphs, text):
+                add(table)
 
     def free() -> list[Segment]:
         return [segment for segment in segments if segment.places[0] not in taken]
 
     for grid in grids:
-        add(table_of(grid, glyphs, segments))
+        add(table_of(grid, glyphs.values(), segments))
     for bands in groups:
-        for found in list(tables_of_bands(bands, free(), drawn.across)):
-            add_unless_code(found.table())
+        add_unless_code(tables_of_bands(bands, free(), drawn.across))
     for rules in stacks:
-        for found in list(tables_of_stack(rules, free())):
-            add_unless_code(found.table())
-    return tables, looked_at
+        add_unless_code(tables_of_stack(rules, free()))
+    return tables
 
 
-def _is_usable(table: RuledTable, text: str) -> bool:
+def _is_usable(table: Table, text: str) -> bool:
     """Most cells are filled, and not with paragraphs; the first column is not the marks of a list."""
-    lengths: dict[int, int] = defaultdict(int)
-    for cell in table.cells.values():
-        lengths[id(cell)] += 1
-    filled = [sum(id(cell) in lengths for cell in row) for row in table.rows]
-    table.is_whole = sum(count > 1 for count in filled) > 1
-    if not any(count > 1 for count in filled) or sum(filled) < _LEAST_FILLED * sum(map(len, table.rows)):
+    places = table.places()
+    filled = [[cell for cell in row if cell in places] for row in table.rows]
+    table.is_whole = sum(len(row) > 1 for row in filled) > 1
+    if not any(len(row) > 1 for row in filled) or sum(map(len, filled)) < _LEAST_FILLED * sum(map(len, table.rows)):
         return False
-    if median(lengths.values()) > _LONGEST_USUAL:
+    if median(map(len, places.values())) > _LONGEST_USUAL:
         return False
-    single = sum(cell.columns == cell.rows == 1 and id(cell) in lengths for row in table.rows for cell in row)
-    if single < _LEAST_SINGLE * sum(filled):
+    if sum(cell.columns == cell.rows == 1 for row in filled for cell in row) < _LEAST_SINGLE * sum(map(len, filled)):
         return False
-    first = {id(row[0]) for row in table.rows if row and row[0].columns == 1}
-    words: dict[int, list[str]] = defaultdict(list)
-    for place, cell in table.cells.items():
-        if id(cell) in first:
-            words[id(cell)].append(text[place])
-    return not words or not all(_MARKER.fullmatch("".join(one)) for one in words.values())
+    first = [row[0] for row in table.rows if row and row[0].columns == 1 and row[0] in places]
+    return not first or not all(_MARKER.fullmatch("".join(text[place] for place in places[cell])) for cell in first)
 
 
-def _is_code(table: RuledTable, glyphs: Sequence[Glyph | None], text: str) -> bool:
+def _is_code(table: Table, glyphs: Mapping[int, Glyph], text: str) -> bool:
     """Whether the text is in type of one width, in which words stand below one another without being columns."""
-    widths: Counter[float] = Counter()
-    for place in table.cells:
-        glyph = glyphs[place]
-        if glyph is not None and text[place].isalpha():
-            widths[round((glyph.right - glyph.left) / max(glyph.top - glyph.bottom, 1.0), 2)] += 1
-    letters = widths.total()
-    return letters >= _FEWEST_LETTERS and widths.most_common(1)[0][1] >= _CODE * letters
+    letters = [glyphs[place] for place in table.cells if place in glyphs and text[place].isalpha()]
+    widths = Counter(round((one.right - one.left) / max(one.top - one.bottom, 1.0), 2) for one in letters)
+    return len(letters) >= _FEWEST_LETTERS and widths.most_common(1)[0][1] >= _CODE * len(letters)
 
 
-def _mark_headings_by_colour(table: RuledTable, boxes: Sequence[Box], glyphs: Sequence[Glyph | None]) -> None:
+def _mark_headings_by_colour(table: Table, boxes: Sequence[Box], glyphs: Mapping[int, Glyph]) -> None:
     """The first row names the columns if it is on a colour on which no other is."""
-    first: dict[int, Glyph | None] = {}
-    for place, cell in table.cells.items():
-        first.setdefault(id(cell), glyphs[place])
-    rows = [[first[id(cell)] for cell in row if id(cell) in first] for row in table.rows]
-    rows = [row for row in rows if row]
-    colours = {_colour_at(glyph, boxes) for glyph in rows[0]} if len(rows) > 1 and boxes else set()
-    if len(colours) != 1 or None in colours or any(_colour_at(row[0], boxes) in colours for row in rows[1:]):
-        return
-    for cell in table.rows[0]:
-        cell.heads = True
+    places = table.places()
+    rows = [row for row in ([glyphs[places[cell][0]] for cell in row if cell in places] for row in table.rows) if row]
+    colours = {_colour_at(glyph, boxes) for glyph in rows[0]} if len(rows) > 1 else set()
+    is_alone = not any(_colour_at(row[0], boxes) in colours for row in rows[1:])
+    if len(colours) == 1 and None not in colours and is_alone:
+        table.head(1)
 
 
-def _colour_at(glyph: Glyph | None, boxes: Sequence[Box]) -> tuple[int, ...] | None:
-    if glyph is None:
-        return None
+def _colour_at(glyph: Glyph, boxes: Sequence[Box]) -> tuple[int, ...] | None:
     return next(
         (
             box.colour

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import ctypes
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
+
+import pypdfium2.raw as pdfium
+from pypdfium2 import PdfPage, PdfTextPage
 
 from realm_core.corpus.grid import Cell
-from realm_core.documents.pdf_tables.drawn import SAME, TURNS, UNTURNED, moved
-
-if TYPE_CHECKING:
-    from pypdfium2 import PdfPage, PdfTextPage
+from realm_core.documents.pdf_tables.drawn import SAME, TURNS, Interval
+from realm_core.documents.pdf_tables.table import Table
 
 _GAP_IN_OBJECT = 0.6  # of the height of a line, about 1.15 of the type's size: between columns
 _GAP = 0.4  # the same between what is drawn separately; a space is about 0.25
@@ -25,8 +26,9 @@ _NEXT_LINE = 1.5  # heights from line to line in a cell
 
 
 class Glyph(NamedTuple):
-    """A visible character. drawn_by: the text object that it belongs to."""
+    """A visible character. place: in the page's text. drawn_by: the text object that it belongs to."""
 
+    place: int
     left: float
     right: float
     bottom: float
@@ -38,41 +40,30 @@ class Glyph(NamedTuple):
         return (self.bottom + self.top) / 2
 
 
-def character_places(text_page: PdfTextPage, text: str) -> Sequence[int]:
-    """PDFium's number of each character of a page's text, which leaves out those without a Unicode value."""
-    import pypdfium2.raw as pdfium
+def visible(text_page: PdfTextPage, text: str) -> Iterator[tuple[int, int, Any]]:
+    """Place, PDFium's number and text object of each visible character of a page's text.
 
+    PDFium's numbers count characters without a Unicode value, too, which the text leaves out.
+    """
     last = len(text) - 1
-    if pdfium.FPDFText_GetCharIndexFromTextIndex(text_page, last) == last:
-        return range(len(text))
-    return [pdfium.FPDFText_GetCharIndexFromTextIndex(text_page, place) for place in range(len(text))]
+    is_whole = pdfium.FPDFText_GetCharIndexFromTextIndex(text_page, last) == last
+    for place, character in enumerate(text):
+        if not character.isspace():
+            index = place if is_whole else pdfium.FPDFText_GetCharIndexFromTextIndex(text_page, place)
+            if drawn := pdfium.FPDFText_GetTextObject(text_page, index):
+                yield place, index, drawn
 
 
-def glyphs_of(page: PdfPage, text_page: PdfTextPage, text: str) -> list[Glyph | None]:
-    """The place of each character of a page's text; None of spaces."""
-    import pypdfium2.raw as pdfium
-
-    turn = TURNS.get(page.get_rotation(), UNTURNED)
-    box = pdfium.FS_RECTF()
-    glyphs: list[Glyph | None] = []
-    for character, index in zip(text, character_places(text_page, text), strict=True):
-        drawn = None if character.isspace() else pdfium.FPDFText_GetTextObject(text_page, index)
-        if not drawn or not pdfium.FPDFText_GetLooseCharBox(text_page, index, box):
-            glyphs.append(None)
-            continue
-        left, bottom, right, top = box.left, box.bottom, box.right, box.top
-        if turn is not UNTURNED:
-            left, bottom = moved(turn, left, bottom)
-            right, top = moved(turn, right, top)
-        glyphs.append(
-            Glyph(
-                min(left, right), max(left, right), min(bottom, top), max(bottom, top), ctypes.addressof(drawn.contents)
-            )
-        )
+def glyphs_of(page: PdfPage, text_page: PdfTextPage, text: str) -> dict[int, Glyph]:
+    """The visible characters of a page's text by their places in it."""
+    turn, box = TURNS.get(page.get_rotation()), pdfium.FS_RECTF()
+    glyphs: dict[int, Glyph] = {}
+    for place, index, drawn in visible(text_page, text):
+        if pdfium.FPDFText_GetLooseCharBox(text_page, index, box):
+            edges = box.left, box.bottom, box.right, box.top
+            left, bottom, right, top = edges if turn is None else turn.on_rect(*edges)
+            glyphs[place] = Glyph(place, left, right, bottom, top, ctypes.addressof(drawn.contents))
     return glyphs
-
-
-Column = tuple[float, float]  # left and right edge of what stands in it
 
 
 @dataclass(frozen=True)
@@ -85,6 +76,16 @@ class Segment:
     bottom: float
     top: float
 
+    @classmethod
+    def of(cls, glyphs: Sequence[Glyph]) -> Segment:
+        return cls(
+            range(glyphs[0].place, glyphs[-1].place + 1),
+            min(one.left for one in glyphs),
+            max(one.right for one in glyphs),
+            min(one.bottom for one in glyphs),
+            max(one.top for one in glyphs),
+        )
+
     @property
     def height(self) -> float:
         return self.top - self.bottom
@@ -93,23 +94,20 @@ class Segment:
     def middle(self) -> float:
         return (self.bottom + self.top) / 2
 
+    def is_between(self, left: float, right: float) -> bool:
+        return left - SAME <= self.left and self.right <= right + SAME
 
-Row = dict[tuple[int, int], list[Segment]]  # first and last column → what stands in them
 
-
-def segments_of(glyphs: Sequence[Glyph | None]) -> Iterator[Segment]:
-    places: list[int] = []
-    parts: list[Glyph] = []
-    for place, glyph in enumerate(glyphs):
-        if glyph is None:
-            continue
-        if parts and not _goes_on(parts[-1], glyph):
-            yield _segment(places, parts)
-            places, parts = [], []
-        places.append(place)
-        parts.append(glyph)
-    if parts:
-        yield _segment(places, parts)
+def segments_of(glyphs: Iterable[Glyph]) -> Iterator[Segment]:
+    """glyphs: in the order in which they are written."""
+    together: list[Glyph] = []
+    for glyph in glyphs:
+        if together and not _goes_on(together[-1], glyph):
+            yield Segment.of(together)
+            together = []
+        together.append(glyph)
+    if together:
+        yield Segment.of(together)
 
 
 def _goes_on(glyph: Glyph, following: Glyph) -> bool:
@@ -119,20 +117,13 @@ def _goes_on(glyph: Glyph, following: Glyph) -> bool:
     return gap < height * _GAP or following.drawn_by == glyph.drawn_by
 
 
-def _segment(places: Sequence[int], glyphs: Sequence[Glyph]) -> Segment:
-    return Segment(
-        range(places[0], places[-1] + 1),
-        min(one.left for one in glyphs),
-        max(one.right for one in glyphs),
-        min(one.bottom for one in glyphs),
-        max(one.top for one in glyphs),
-    )
+Row = dict[tuple[int, int], list[Segment]]  # first and last column → what stands in them
 
 
-def rows_of(segments: Sequence[Segment], bounds: Sequence[Column], breaks: Sequence[float] = ()) -> list[Row] | None:
+def rows_of(segments: Sequence[Segment], bounds: Sequence[Interval], breaks: Sequence[float] = ()) -> list[Row] | None:
     """What is written cell by cell, as rows; None if it is not in this order.
 
-    breaks: heights at which a row ends, rising.
+    bounds: left and right edge of what stands in each column. breaks: heights at which a row ends, rising.
     """
     rows: list[Row] = []
     last: tuple[int, int] = (0, 0)
@@ -163,18 +154,19 @@ def _begins_row(
     return is_below
 
 
-def columns_of(segment: Segment, columns: Sequence[Column]) -> tuple[int, int]:
+def columns_of(segment: Segment, bounds: Sequence[Interval]) -> tuple[int, int]:
     """The first and the last column to which a segment reaches; the nearest one if it stands in a gap."""
-    first = bisect_left(columns, segment.left, key=lambda column: column[1])
-    last = bisect_right(columns, segment.right, key=lambda column: column[0]) - 1
+    first = bisect_left(bounds, segment.left, key=lambda column: column[1])
+    last = bisect_right(bounds, segment.right, key=lambda column: column[0]) - 1
     if first > last:
         middle = (segment.left + segment.right) / 2
-        first = last = min(range(len(columns)), key=lambda number: abs(sum(columns[number]) / 2 - middle))
+        first = last = min(range(len(bounds)), key=lambda number: abs(sum(bounds[number]) / 2 - middle))
     return first, last
 
 
-def within(bounds: Sequence[float]) -> list[Column]:
-    return [(left + SAME, max(left, right - SAME)) for left, right in pairwise(bounds)]
+def within(edges: Sequence[float]) -> list[Interval]:
+    """What may stand in columns with these edges."""
+    return [(left + SAME, max(left, right - SAME)) for left, right in pairwise(edges)]
 
 
 def cells_of(row: Row, columns: int, cells: dict[int, Cell]) -> list[Cell]:
@@ -184,47 +176,21 @@ def cells_of(row: Row, columns: int, cells: dict[int, Cell]) -> list[Cell]:
     for (first, last), segments in sorted(row.items()):
         first = max(first, reached)
         last = max(first, last)
-        made.extend(Cell("") for _ in range(first - reached))
+        made += (Cell("") for _ in range(first - reached))
         made.append(Cell("", columns=last - first + 1))
         reached = last + 1
         for segment in segments:
-            cells.update((place, made[-1]) for place in segment.places)
-    made.extend(Cell("") for _ in range(columns - reached))
-    return made
+            cells.update(dict.fromkeys(segment.places, made[-1]))
+    return [*made, *(Cell("") for _ in range(columns - reached))]
 
 
 def in_row(row: Row) -> list[Segment]:
     return [segment for segments in row.values() for segment in segments]
 
 
-@dataclass(eq=False)
-class RuledTable:
-    """cells: of each character that is in the table. left, right: its edges. is_whole: it is a table by itself.
-
-    is_cut: no line ends it below, so its last row may go on.
-    """
-
-    rows: list[list[Cell]]
-    cells: dict[int, Cell]
-    left: float
-    right: float
-    is_whole: bool = True
-    is_cut: bool = False
-
-
-@dataclass
-class FoundRows:
-    """headings: rows that name the columns."""
-
-    rows: list[Row]
-    columns: int
-    left: float
-    right: float
-    headings: int = 0
-
-    def table(self) -> RuledTable:
-        cells: dict[int, Cell] = {}
-        rows = [cells_of(row, self.columns, cells) for row in self.rows]
-        for cell in (cell for row in rows[: self.headings] for cell in row):
-            cell.heads = True
-        return RuledTable(rows, cells, self.left, self.right)
+def table_of_rows(rows: Iterable[Row], columns: int, left: float, right: float, headings: int = 0) -> Table:
+    """headings: how many rows name the columns."""
+    table = Table(left=left, right=right)
+    table.rows = [cells_of(row, columns, table.cells) for row in rows]
+    table.head(headings)
+    return table

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from realm_core.documents.pdf_tables.tables import Budget
+from realm_core.documents.pdf_tables.table import Budget
 from tests.core.documents.files import Reader
 from tests.core.documents.pdfs import Drawn, Line, Tag, column, pdf
 
