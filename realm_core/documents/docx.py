@@ -10,6 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import docx
+import lxml.etree
+from docx.opc.exceptions import OpcError
+from docx.opc.oxml import parse_xml
+
 from realm_core.corpus.grid import Cell
 from realm_core.documents.draft import Draft
 from realm_core.documents.records import Limits
@@ -32,10 +37,6 @@ _WORDS = {f"{_W}tab": " ", f"{_W}br": "\n", f"{_W}cr": "\n", f"{_W}noBreakHyphen
 
 def read_docx(path: Path, draft: Draft, limits: Limits) -> None:
     """Read title, language, headings, paragraphs, lists, tables and notes, not what is marked as deleted."""
-    import docx
-    import lxml.etree
-    from docx.opc.exceptions import OpcError
-
     content = path.read_bytes()
     _check_archive(content, limits)
     try:
@@ -115,8 +116,6 @@ class _Body:
 
     def read_notes(self) -> None:
         """Footnotes and endnotes, behind the text."""
-        from docx.opc.oxml import parse_xml
-
         for relation in self._document.part.rels.values():
             kind = relation.reltype.rpartition("/")[2]
             if relation.is_external or kind not in _NOTES:

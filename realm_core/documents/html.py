@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import lxml.etree
+import lxml.html
+from lxml.html import HtmlElement
 
 from realm_core.corpus.grid import Cell
 from realm_core.documents.draft import Draft
 from realm_core.errors import RealmError
-
-if TYPE_CHECKING:
-    from lxml.html import HtmlElement
 
 _META_WITHIN = 4096  # bytes; browsers look for <meta charset> in the first 1,024
 _XML_ENCODING = re.compile(r"^\s*<\?xml[^>]*?encoding\s*=\s*[\"']([\w.:-]+)[\"'][^>]*\?>")
@@ -49,8 +50,6 @@ class NoElement(RealmError):
 
 def read_html(text: str, draft: Draft) -> None:
     """Read a page's title, language and article; `RealmError` for one that the parser gives up on."""
-    import lxml.etree
-
     page = parsed(text)
     draft.language = page.get("lang") or page.get("{http://www.w3.org/XML/1998/namespace}lang") or ""
     lxml.etree.strip_tags(page, *_INLINE)
@@ -70,9 +69,6 @@ def stated_charset(data: bytes) -> str:
 
 def parsed(text: str) -> HtmlElement:
     """A page as a tree, of which no part is missing."""
-    import lxml.etree
-    import lxml.html
-
     parser = lxml.html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True)
     source = _XML_HEAD.sub("", text).encode("utf-8", "replace")
     try:
@@ -91,8 +87,6 @@ def parsed(text: str) -> HtmlElement:
 
 def read_fragment(fragment: str, draft: Draft) -> None:
     """Read a piece of HTML, as it stands in Markdown, whole."""
-    import lxml.etree
-
     page = parsed(f"<div>{fragment}</div>")
     _remove_unseen(page)
     lxml.etree.strip_tags(page, *_INLINE)
@@ -133,8 +127,6 @@ def _remove_unseen(page: HtmlElement) -> None:
 
 def _make_tables_of_terms(page: HtmlElement) -> None:
     """Terms and their descriptions are a table of two columns; trafilatura would read them as one list."""
-    import lxml.html
-
     for terms in list(page.iter("dl")):
         table = lxml.html.Element("table")
         row: HtmlElement | None = None
@@ -151,7 +143,7 @@ def _make_tables_of_terms(page: HtmlElement) -> None:
 
 def _article(page: HtmlElement) -> HtmlElement | None:
     """The part of the page that trafilatura takes for the article; None if little of the page is left in it."""
-    import trafilatura
+    import trafilatura  # takes a while, and Markdown does not need it
 
     found = trafilatura.extract(
         page, output_format="html", include_comments=False, include_links=True, favor_recall=True, fast=True
@@ -185,8 +177,6 @@ def _letters(element: HtmlElement) -> str:
 
 def _substance(page: HtmlElement) -> tuple[int, int, int]:
     """Characters outside of links; headings, and other blocks, with such characters. Navigation counts for nothing."""
-    import lxml.etree
-
     characters = headings = blocks = links = 0
     for event, element in lxml.etree.iterwalk(page, events=("start", "end")):
         if event == "start":

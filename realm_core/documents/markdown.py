@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from realm_core.corpus.grid import Cell
 from realm_core.documents.draft import Draft
 from realm_core.documents.html import instead_of_tag, read_fragment
-
-if TYPE_CHECKING:
-    from markdown_it.token import Token
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?P<lines>.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _STATED = re.compile(r"(?P<key>title|lang|language)\s*:\s*(?P<value>.+)")
@@ -19,8 +18,6 @@ _STATED = re.compile(r"(?P<key>title|lang|language)\s*:\s*(?P<value>.+)")
 
 def read_markdown(text: str, draft: Draft) -> None:
     """Read headings, paragraphs, lists, tables and code; pieces of HTML as HTML is read."""
-    from markdown_it import MarkdownIt
-
     text = text.replace("\r\n", "\n")
     matter = _FRONT_MATTER.match(text)
     if matter is not None:
