@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +80,6 @@ def to_json(documents: list[ParsedDocument]) -> str:
 
 def from_json(text: str | bytes) -> list[ParsedDocument]:
     """The documents of `to_json`."""
-    return [_document(row) for row in json.loads(text)]
+    from pydantic import TypeAdapter  # which the process that reads a file need not load
 
-
-def _document(row: dict[str, Any]) -> ParsedDocument:
-    sections = tuple(
-        DocumentSection(tuple(section["headings"]), section["text"], section["page"]) for section in row["sections"]
-    )
-    return ParsedDocument(
-        **{**row, "sections": sections, **{name: tuple(row[name]) for name in ("links", "warnings", "tags")}}
-    )
+    return TypeAdapter(list[ParsedDocument]).validate_json(text)
