@@ -128,29 +128,14 @@ def _regions(normal: NormalText, answer: str, text_length: int) -> list[tuple[in
     position = padded.find(wanted)
     while position >= 0:
         first, last = position, position + len(answer) - 1  # in `normal`, which lacks the leading space
-        before = _previous_letter(normal, first)
-        after = _next_letter(normal, last)
+        before, after = normal.normal[:first].rstrip(), normal.normal[last + 1 :].lstrip()
         regions.append(
             (
-                normal.places[before] + 1 if before is not None else 0,
+                normal.places[len(before) - 1] + 1 if before else 0,
                 normal.places[first],
                 normal.places[last] + 1,
-                normal.places[after] if after is not None else text_length,
+                normal.places[-len(after)] if after else text_length,
             )
         )
         position = padded.find(wanted, position + 1)
     return regions
-
-
-def _previous_letter(normal: NormalText, position: int) -> int | None:
-    position -= 1
-    while position >= 0 and normal.normal[position] == " ":
-        position -= 1
-    return position if position >= 0 else None
-
-
-def _next_letter(normal: NormalText, position: int) -> int | None:
-    position += 1
-    while position < len(normal.normal) and normal.normal[position] == " ":
-        position += 1
-    return position if position < len(normal.normal) else None

@@ -9,12 +9,12 @@ Special tokens in a text are ordinary text: "[SEP]" in an article is tokenised a
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from realm_core.errors import RealmError
 
@@ -72,23 +72,11 @@ class Wordpieces:
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """The number of wordpieces of each text, without special tokens."""
-        counts: list[int] = []
-        for first in range(0, len(texts), _TEXTS_PER_CALL):
-            batch = self._tokenizer.encode_batch_fast(
-                list(texts[first : first + _TEXTS_PER_CALL]), add_special_tokens=False
-            )
-            counts.extend(map(len, batch))
-        return counts
+        return [len(item) for item in self._encoded(texts, self._tokenizer.encode_batch_fast)]
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The wordpiece ids of each text, without offsets: much cheaper than `encode`."""
-        ids: list[list[int]] = []
-        for first in range(0, len(texts), _TEXTS_PER_CALL):
-            batch = self._tokenizer.encode_batch_fast(
-                list(texts[first : first + _TEXTS_PER_CALL]), add_special_tokens=False
-            )
-            ids.extend(item.ids for item in batch)
-        return ids
+        return [item.ids for item in self._encoded(texts, self._tokenizer.encode_batch_fast)]
 
     def ids_and_places(
         self, texts: Sequence[str], characters: Sequence[Sequence[int]]
@@ -102,11 +90,14 @@ class Wordpieces:
 
     def encode(self, texts: Sequence[str]) -> list[Encoded]:
         """The wordpieces of each text with their offsets, without special tokens."""
-        encoded: list[Encoded] = []
+        return [
+            Encoded(item.ids, item.offsets, [word or 0 for word in item.word_ids])
+            for item in self._encoded(texts, self._tokenizer.encode_batch)
+        ]
+
+    def _encoded(self, texts: Sequence[str], encode_batch: Callable[..., list[Encoding]]) -> Iterator[Encoding]:
         for first in range(0, len(texts), _TEXTS_PER_CALL):
-            batch = self._tokenizer.encode_batch(list(texts[first : first + _TEXTS_PER_CALL]), add_special_tokens=False)
-            encoded.extend(Encoded(item.ids, item.offsets, [word or 0 for word in item.word_ids]) for item in batch)
-        return encoded
+            yield from encode_batch(list(texts[first : first + _TEXTS_PER_CALL]), add_special_tokens=False)
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
