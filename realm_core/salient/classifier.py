@@ -15,7 +15,7 @@ from realm_core.errors import RealmError
 from realm_core.files import sha256_of_file
 from realm_core.index.embedding import batches_by_length
 from realm_core.model.device import pick_device
-from realm_core.salient.spans import OUTSIDE, TaggedSpan, joined_words
+from realm_core.salient.spans import OUTSIDE, TaggedSpan, check_labels, joined_words
 from realm_core.text.sentences import sentence_spans
 
 _PREFIXED = re.compile(r"([BIESLU])[-_](.+)")
@@ -44,9 +44,7 @@ class ClassifierTagger:
         kinds = tuple(dict.fromkeys(label for label in self._label_of if label != OUTSIDE))
         if OUTSIDE not in self._label_of or not kinds:
             raise RealmError(f"{name} does not tag names: its labels are {', '.join(map(str, known.values()))}.")
-        unknown = sorted(set(labels or ()) - set(kinds))
-        if unknown:
-            raise RealmError(f"{name} has no label {', '.join(unknown)}, only {', '.join(kinds)}.")
+        check_labels(name, labels, kinds)
         self.labels = tuple(labels or kinds)
         self.description: dict[str, Any] = {
             "tagger": "transformers",

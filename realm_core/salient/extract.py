@@ -33,9 +33,9 @@ from realm_core.salient.cache import (
     write_shard,
 )
 from realm_core.salient.spans import Tagger
-from realm_core.salient.taggers import WITHOUT_TORCH
+from realm_core.salient.taggers import WITHOUT_TORCH, TaggerOptions
 from realm_core.salient.tasks import SHARD_BLOCKS, Spans
-from realm_core.salient.worker import ONE_THREAD, TaggerOptions, command, tag, to_array
+from realm_core.salient.worker import ONE_THREAD, command, tag, to_array
 
 _LOCK = ".lock"
 _REQUEST_BLOCKS = 100  # blocks per request to a worker, and per progress report

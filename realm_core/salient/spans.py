@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from realm_core.errors import RealmError
+
 DATE = "DATE"
 OUTSIDE = "O"  # the tag of a word outside of names
 
@@ -51,6 +53,12 @@ class Tagger(Protocol):
         rows: the rows of the texts' blocks, for taggers that need more than the text.
         """
         ...
+
+
+def check_labels(tagger: str, labels: Sequence[str] | None, known: Sequence[str]) -> None:
+    """`RealmError` if a tagger has not all the labels that are to be kept."""
+    if unknown := sorted(set(labels or ()) - set(known)):
+        raise RealmError(f"{tagger} has no label {', '.join(unknown)}, only {', '.join(known)}.")
 
 
 def trimmed(text: str, span: TaggedSpan) -> TaggedSpan | None:

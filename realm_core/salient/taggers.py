@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import read_json
 from realm_core.salient.dates import dates, holds_date
-from realm_core.salient.spans import DATE, TaggedSpan, Tagger, longest, trimmed
+from realm_core.salient.spans import DATE, TaggedSpan, Tagger, check_labels, longest, trimmed
 
 SPACY = "spacy"
 LINKS = "links"
@@ -57,10 +58,7 @@ class SpacyTagger:
         for module, package in ((SPACY, SPACY), (_SPACY_MODEL, _SPACY_PACKAGE)):
             if importlib.util.find_spec(module) is None:
                 raise RealmError(f"The tagger {SPACY} needs the package {package}, which is not installed.")
-        known = _labels_of_model()
-        unknown = sorted(set(labels) - set(known))
-        if unknown:
-            raise RealmError(f"{_SPACY_MODEL} has no label {', '.join(unknown)}, only {', '.join(known)}.")
+        check_labels(_SPACY_MODEL, labels, _labels_of_model())
         self.labels = tuple(labels)
         self.description: dict[str, Any] = {
             "tagger": SPACY,
@@ -109,9 +107,7 @@ class LinkTagger:
             raise RealmError(
                 f"{snapshot.folder} contains no wiki links for the tagger {LINKS}; only MediaWiki dumps have them."
             )
-        unknown = sorted(set(labels or ()) - {LINK})
-        if unknown:
-            raise RealmError(f"The tagger {LINKS} has no label {', '.join(unknown)}, only {LINK}.")
+        check_labels(f"The tagger {LINKS}", labels, [LINK])
         self._snapshot = snapshot
         self.labels = (LINK,)
         self.description: dict[str, Any] = {
@@ -151,25 +147,30 @@ class SalientTagger:
         return found
 
 
-def tagger_from(
-    name: str, labels: Sequence[str] | None = None, *, with_dates: bool = True, snapshot: Snapshot | None = None
-) -> SalientTagger:
-    """The tagger with this name: "spacy", "links", "dates", or a folder or hub name of a token classifier.
+@dataclass(frozen=True)
+class TaggerOptions:
+    """A tagger by its name: "spacy", "links", "dates", or a folder or hub name of a token classifier.
 
-    labels:    those to keep; None: the tagger's default.
-    snapshot:  of the texts, for `links`; None if they are not from a snapshot.
+    labels: those to keep; None: the tagger's default.
     """
-    names: Tagger
-    if name == SPACY:
-        names = SpacyTagger(labels or SPACY_LABELS)
-    elif name == LINKS:
-        if snapshot is None:
-            raise RealmError(f"The tagger {LINKS} needs a snapshot; it cannot tag the sentences of a file.")
-        names = LinkTagger(snapshot, labels)
-    elif name == DATES:
-        names = DateTagger()
-    else:
-        from realm_core.salient.classifier import ClassifierTagger
 
-        names = ClassifierTagger(name, labels)
-    return SalientTagger(names, with_dates=with_dates)
+    name: str = SPACY
+    labels: tuple[str, ...] | None = None
+    with_dates: bool = True
+
+    def tagger(self, snapshot: Snapshot | None = None) -> SalientTagger:
+        """snapshot: of the texts, for `links`; None if they are not from a snapshot."""
+        names: Tagger
+        if self.name == SPACY:
+            names = SpacyTagger(self.labels or SPACY_LABELS)
+        elif self.name == LINKS:
+            if snapshot is None:
+                raise RealmError(f"The tagger {LINKS} needs a snapshot; it cannot tag the sentences of a file.")
+            names = LinkTagger(snapshot, self.labels)
+        elif self.name == DATES:
+            names = DateTagger()
+        else:
+            from realm_core.salient.classifier import ClassifierTagger
+
+            names = ClassifierTagger(self.name, self.labels)
+        return SalientTagger(names, with_dates=self.with_dates)

@@ -9,7 +9,7 @@ import io
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -19,24 +19,12 @@ from realm_core.corpus.store import Snapshot
 from realm_core.runs.pipes import serve
 from realm_core.salient.cache import LabelsM, SpansM5, spans_of
 from realm_core.salient.spans import Tagger
-from realm_core.salient.taggers import tagger_from
+from realm_core.salient.taggers import TaggerOptions
 
 # Otherwise numerical libraries start a thread per processor in every worker, and these compete.
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
 )
-
-
-@dataclass(frozen=True)
-class TaggerOptions:
-    """The tagger's name and options on a command line; labels None: the tagger's default."""
-
-    name: str = "spacy"
-    labels: tuple[str, ...] | None = None
-    with_dates: bool = True
-
-    def tagger(self, snapshot: Snapshot | None = None) -> Tagger:
-        return tagger_from(self.name, self.labels, with_dates=self.with_dates, snapshot=snapshot)
 
 
 def command(corpus: str, options: TaggerOptions) -> list[str]:
@@ -46,8 +34,7 @@ def command(corpus: str, options: TaggerOptions) -> list[str]:
 
 def tag(snapshot: Snapshot, tagger: Tagger, rows: Sequence[int]) -> tuple[SpansM5, LabelsM]:
     """Spans [M, 5] and labels [M] of the blocks at `rows`, which must ascend."""
-    texts = [text for row in rows for text in snapshot.titles_texts(row, row + 1)[1]]
-    return spans_of(tagger, rows, texts)
+    return spans_of(tagger, rows, [snapshot.block(row).text for row in rows])
 
 
 def to_array(content: bytes) -> NDArray[Any]:

@@ -18,7 +18,7 @@ from realm_core.files import read_json
 from realm_core.index.generation import Generation
 from realm_core.model.checkpoint import load_model
 from realm_core.salient.extract import extract
-from realm_core.salient.worker import TaggerOptions
+from realm_core.salient.taggers import TaggerOptions
 from tests.core.conftest import Deployment
 from tests.core.processes import Process, finish, start
 from tests.core.running import activity_of

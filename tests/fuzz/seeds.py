@@ -28,7 +28,7 @@ from realm_core.model.checkpoint import new_model, save_model
 from realm_core.model.config import ModelConfig
 from realm_core.runs.activity import Activity
 from realm_core.salient.extract import extract
-from realm_core.salient.worker import TaggerOptions
+from realm_core.salient.taggers import TaggerOptions
 from tests.core.corpus.dumps import dump, page
 from tests.core.documents.files import saved
 from tests.core.documents.pdfs import column, pdf

@@ -21,7 +21,7 @@ from realm_core.salient import extract as extract_module
 from realm_core.salient.cache import SalientSpans, spans_of
 from realm_core.salient.extract import extract
 from realm_core.salient.spans import TaggedSpan as Span
-from realm_core.salient.worker import TaggerOptions
+from realm_core.salient.taggers import TaggerOptions
 from realm_core.text.sentences import sentence_spans
 from tests.core.conftest import Deployment
 from tests.core.processes import finish, run, start

@@ -14,8 +14,7 @@ from realm_core.errors import RealmError
 from realm_core.runs.activity import Activity
 from realm_core.salient.cache import SalientSpans
 from realm_core.salient.extract import extract
-from realm_core.salient.taggers import tagger_from
-from realm_core.salient.worker import TaggerOptions
+from realm_core.salient.taggers import TaggerOptions
 from realm_core.text.sentences import sentence_spans
 from tests.core.conftest import Deployment
 from tests.core.corpus.dumps import dump, page
@@ -91,7 +90,7 @@ def test_some_blocks_in_several_processes(corpus: Path, tmp_path: Path) -> None:
 def test_other_links_are_another_tagger(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "dump.xml").write_bytes(dump(page("Ada", "Ada of [[London]].")))
     other = ingest(MediaWikiSource(tmp_path / "dump.xml"), name="w", output=tmp_path, activity=QUIET, processes=1)
-    one, two = (tagger_from("links", snapshot=Snapshot.open(path)).description for path in (corpus, other))
+    one, two = (LINKS.tagger(Snapshot.open(path)).description for path in (corpus, other))
     assert one != two
 
 
@@ -106,6 +105,6 @@ def test_a_snapshot_without_links_is_refused_in_one_sentence(deployment: Deploym
 
 def test_invalid_options_are_refused(corpus: Path) -> None:
     with pytest.raises(RealmError, match="has no label GPE, only LINK"):
-        tagger_from("links", ["GPE", "LINK"], snapshot=Snapshot.open(corpus))
+        TaggerOptions("links", ("GPE", "LINK")).tagger(Snapshot.open(corpus))
     with pytest.raises(RealmError, match="needs a snapshot; it cannot tag the sentences of a file"):
         LINKS.tagger()

@@ -11,7 +11,7 @@ from realm_core.files import read_json
 from realm_core.runs.activity import Activity
 from realm_core.salient.measure import Measurement, TaggedSentence, add, measure_file, read_conll
 from realm_core.salient.spans import TaggedSpan as Span
-from realm_core.salient.taggers import tagger_from
+from realm_core.salient.taggers import TaggerOptions
 
 CONLL = """-DOCSTART- O
 
@@ -56,7 +56,7 @@ def test_a_tagger_that_finds_nothing_scores_nothing() -> None:
 def test_a_whole_measurement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "names.conll"
     path.write_text(CONLL)
-    measure_file(path, tagger_from("dates"), Activity(tmp_path / "run"))
+    measure_file(path, TaggerOptions("dates").tagger(), Activity(tmp_path / "run"))
     result = read_json(tmp_path / "run" / "result.json")
     assert result["exact"] == {"precision": 1 / 2, "recall": 1 / 4, "f1": pytest.approx(1 / 3)}
     assert result["overlap"] == {"precision": 1, "recall": 1 / 2, "f1": pytest.approx(2 / 3)}

@@ -15,7 +15,7 @@ from transformers import BertConfig, BertForTokenClassification, PreTrainedToken
 from realm_core.errors import RealmError
 from realm_core.salient.classifier import ClassifierTagger
 from realm_core.salient.spans import Tagger
-from realm_core.salient.taggers import SPACY_LABELS, SalientTagger, SpacyTagger, tagger_from
+from realm_core.salient.taggers import SPACY_LABELS, SalientTagger, SpacyTagger, TaggerOptions
 from realm_core.text.wordpieces import Wordpieces
 from tests.core.processes import TOP
 
@@ -35,7 +35,7 @@ def found(tagger: Tagger, texts: list[str]) -> list[list[tuple[str, str]]]:
 
 @pytest.fixture(scope="module")
 def spacy_tagger() -> SalientTagger:
-    return tagger_from("spacy")
+    return TaggerOptions("spacy").tagger()
 
 
 def test_spacy_finds_names_and_dates(spacy_tagger: SalientTagger) -> None:
@@ -53,21 +53,21 @@ def test_spacys_spans_do_not_depend_on_the_batch(spacy_tagger: SalientTagger) ->
 
 
 def test_only_the_requested_labels(spacy_tagger: SalientTagger) -> None:
-    tagger = tagger_from("spacy", ["GPE"], with_dates=False)
+    tagger = TaggerOptions("spacy", ("GPE",), with_dates=False).tagger()
     assert tagger.labels == ("GPE",)
     assert found(tagger, SENTENCES[1:2]) == [[("Warsaw", "GPE"), ("Poland", "GPE")]]
-    assert tagger_from("spacy", ["GPE"]).labels == ("GPE", "DATE")
+    assert TaggerOptions("spacy", ("GPE",)).tagger().labels == ("GPE", "DATE")
     assert spacy_tagger.labels == SPACY_LABELS
     with pytest.raises(RealmError, match="has no label TOWN"):
-        tagger_from("spacy", ["GPE", "TOWN"])
+        TaggerOptions("spacy", ("GPE", "TOWN")).tagger()
 
 
 def test_the_description_tells_taggers_apart() -> None:
     taggers = [
-        tagger_from("spacy"),
-        tagger_from("spacy", with_dates=False),
-        tagger_from("spacy", ["GPE"]),
-        tagger_from("dates"),
+        TaggerOptions("spacy").tagger(),
+        TaggerOptions("spacy", with_dates=False).tagger(),
+        TaggerOptions("spacy", ("GPE",)).tagger(),
+        TaggerOptions("dates").tagger(),
     ]
     assert len({json.dumps(tagger.description) for tagger in taggers}) == len(taggers)
 
@@ -80,7 +80,8 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_models_are_loaded_at_the_first_text() -> None:
     program = (
-        "import sys; from realm_core.salient import cache, extract, measure, taggers; taggers.tagger_from('spacy');"
+        "import sys; from realm_core.salient import cache, extract, measure, taggers\n"
+        "taggers.TaggerOptions('spacy').tagger()\n"
         "print([name for name in ('spacy', 'torch', 'transformers') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=TOP, capture_output=True, text=True, check=True)
@@ -130,7 +131,7 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_classifiers_words_become_names_at_their_offsets(classifier: Path) -> None:
-    tagger = tagger_from(str(classifier))
+    tagger = TaggerOptions(str(classifier)).tagger()
     texts = [
         "It rained. Marie Curie's home was Warsaw. In 1891 Marie went away.",
         "",
@@ -144,12 +145,13 @@ def test_a_classifiers_words_become_names_at_their_offsets(classifier: Path) -> 
         [("Marie Curie", "PER"), ("Curie", "PER"), ("Marie", "PER"), ("Berlin", "LOC"), ("Warsaw", "LOC")],
         [("Berlin", "LOC")],
     ]
-    assert found(tagger_from(str(classifier), ["LOC"], with_dates=False), texts[:1]) == [[("Warsaw", "LOC")]]
+    places = TaggerOptions(str(classifier), ("LOC",), with_dates=False).tagger()
+    assert found(places, texts[:1]) == [[("Warsaw", "LOC")]]
 
 
 def test_a_very_long_sentence_is_truncated(classifier: Path) -> None:
     text = "Berlin " + "and " * 100 + "Warsaw"
-    assert found(tagger_from(str(classifier)), [text]) == [[("Berlin", "LOC")]]
+    assert found(TaggerOptions(str(classifier)).tagger(), [text]) == [[("Berlin", "LOC")]]
 
 
 def test_other_weights_are_another_tagger(classifier: Path, tmp_path: Path) -> None:
@@ -165,12 +167,12 @@ def test_other_weights_are_another_tagger(classifier: Path, tmp_path: Path) -> N
 
 def test_other_models_are_refused(classifier: Path, tmp_path: Path) -> None:
     with pytest.raises(RealmError, match="neither spacy, links, dates nor a token classifier"):
-        tagger_from(str(tmp_path))
+        TaggerOptions(str(tmp_path)).tagger()
     with pytest.raises(RealmError, match="has no label ORG, only PER, LOC"):
-        tagger_from(str(classifier), ["ORG"])
+        TaggerOptions(str(classifier), ("ORG",)).tagger()
     BertConfig(id2label={0: "good", 1: "bad"}).save_pretrained(tmp_path)
     with pytest.raises(RealmError, match="does not tag names: its labels are good, bad"):
-        tagger_from(str(tmp_path))
+        TaggerOptions(str(tmp_path)).tagger()
     shutil.copy(classifier / "config.json", tmp_path)
     with pytest.raises(RealmError, match="cannot be loaded"):  # no weights
-        tagger_from(str(tmp_path)).spans(["Paris"])
+        TaggerOptions(str(tmp_path)).tagger().spans(["Paris"])

@@ -22,7 +22,7 @@ from realm_core.index.build import build
 from realm_core.model.checkpoint import Model, load_model, new_model, save_model
 from realm_core.runs.activity import Activity
 from realm_core.salient.extract import extract
-from realm_core.salient.worker import TaggerOptions
+from realm_core.salient.taggers import TaggerOptions
 from realm_core.training.live_index import newest_step, step_name
 from tests.core.processes import finish, start
 from tests.core.running import activity_of, metrics

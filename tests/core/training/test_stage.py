@@ -19,7 +19,7 @@ from realm_core.runs.activity import Activity
 from realm_core.runs.folder import LOCK
 from realm_core.runs.locks import only_one
 from realm_core.salient.extract import extract
-from realm_core.salient.worker import TaggerOptions
+from realm_core.salient.taggers import TaggerOptions
 from realm_core.training import ict, mlm, pretrain
 from realm_core.training.stage import MOST_HELD_OUT, run_folder, split_passages
 from tests import forked

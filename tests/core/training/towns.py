@@ -14,7 +14,7 @@ from realm_core.model.checkpoint import Model, new_encoder, new_model, save_mode
 from realm_core.model.packed import Packed
 from realm_core.runs.activity import Activity
 from realm_core.salient.extract import extract
-from realm_core.salient.worker import TaggerOptions
+from realm_core.salient.taggers import TaggerOptions
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
 from tests.tiny import tiny_config, tiny_snapshot
