@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from realm_core.arrays import Rows
 from realm_core.corpus.metadata import stated_column, stated_field
 from realm_core.corpus.records import Article, Span, Stated, block_id
 
@@ -114,5 +115,9 @@ def block_rows(
 
 def with_article_offset(blocks: pa.RecordBatch, offset: int) -> pa.RecordBatch:
     """The same blocks, their article rows counted from `offset` earlier ones."""
-    owners = blocks.column("article").to_numpy() + offset
-    return blocks.set_column(1, BLOCKS_SCHEMA.field("article"), pa.array(owners, pa.int64()))
+    return with_articles(blocks, blocks.column("article").to_numpy() + offset)
+
+
+def with_articles(blocks: pa.RecordBatch, rows: Rows) -> pa.RecordBatch:
+    """The same blocks in other article rows."""
+    return blocks.set_column(1, BLOCKS_SCHEMA.field("article"), pa.array(rows, pa.int64()))

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -33,17 +34,107 @@ from realm_core.files import disk_errors, read_json, remove_folder, sha256_of_fi
 from realm_core.object_store import publish, put_folder
 from realm_core.runs.activity import Activity
 
+Links = np.ndarray[Any, np.dtype[np.int32]]  # [M, 3], as in tables.LINKS_FILE
 _UNFINISHED_LINKS_FILE = "links.part"  # raw numbers without a header: their count is known only at the end
 
 
-@dataclass
-class _Counts:
-    articles: int = 0
-    blocks: int = 0
-    links: int = 0
-    repeated_articles: int = 0
-    repeated_blocks: int = 0
-    shared: int = 0
+class TablesWriter:
+    """Writes the files of a snapshot, but for its manifest, into a folder; a context manager.
+
+    shared: where a passage that several documents have is stored once. documents: whether there is a table of them.
+    """
+
+    def __init__(self, folder: Path, shared: SharedPassages | None = None, *, documents: bool = True) -> None:
+        self._folder, self._shared = folder, shared
+        self._schemas = {tables.ARTICLES_FILE: tables.ARTICLES_SCHEMA, tables.BLOCKS_FILE: tables.BLOCKS_SCHEMA}
+        if documents:
+            self._schemas[DOCUMENTS_FILE] = DOCUMENTS_SCHEMA
+        self._stack = ExitStack()
+        self._writers: list[Any] = []
+        self._prefixes: list[Numbers] = []
+        self._links_ascend = True
+        self._last_link = 0
+        self.articles = self.blocks = self.links = self.shares = 0
+
+    def __enter__(self) -> TablesWriter:
+        for name, schema in self._schemas.items():
+            file = self._stack.enter_context(open(self._folder / name, "wb"))
+            self._writers.append(self._stack.enter_context(pa.ipc.new_file(file, schema)))
+        return self
+
+    def __exit__(self, _t: type[BaseException] | None, error: BaseException | None, _b: TracebackType | None) -> None:
+        self._stack.close()
+        if error is None:
+            self._index_ids()
+            self._finish_links()
+            self.shares = 0 if self._shared is None else self._shared.save(self._folder)
+
+    def add(
+        self,
+        articles: pa.RecordBatch,
+        blocks: pa.RecordBatch,
+        documents: pa.RecordBatch | None,
+        others: pa.RecordBatch | None = None,
+    ) -> None:
+        """`articles` and `documents` have one row per article; the blocks count articles from the first of these.
+
+        others: blocks of these articles that are stored with an earlier one.
+        """
+        blocks = tables.with_article_offset(blocks.select(tables.BLOCKS_SCHEMA.names), self.articles)
+        for writer, batch in zip(self._writers, (articles, blocks, documents), strict=False):
+            writer.write_batch(batch)
+        ids = blocks.column("block_id").to_pylist()
+        self._prefixes.append(id_prefixes(ids))
+        if self._shared is not None:
+            self._shared.stored(ids, blocks.column("article").to_pylist(), self.blocks)
+            if others is not None:
+                self._shared.others(tables.with_article_offset(others, self.articles))
+        self.articles += articles.num_rows
+        self.blocks += blocks.num_rows
+
+    def add_links(self, links_M3: Links) -> None:
+        """More links as in the published array; they may come in any order."""
+        if not len(links_M3):
+            return
+        with open(self._folder / _UNFINISHED_LINKS_FILE, "ab") as file:
+            file.write(links_M3.tobytes())
+        rows = np.concatenate([[self._last_link], links_M3[:, 0]])
+        self._links_ascend &= bool((rows[1:] >= rows[:-1]).all())
+        self._last_link = int(rows[-1])
+        self.links += len(links_M3)
+
+    def manifest(self, snapshot_id: str, about: Mapping[str, Any], *other_files: str) -> dict[str, Any]:
+        """The folder's manifest as a snapshot, with the checksums of all its files."""
+        files = [*self._schemas, tables.PREFIXES_FILE, tables.ROWS_FILE, *other_files]
+        files += ([tables.LINKS_FILE] if self.links else []) + ([tables.SHARED_FILE] if self.shares else [])
+        return {
+            "format": tables.FORMAT,
+            "snapshot_id": snapshot_id,
+            "articles": self.articles,
+            "blocks": self.blocks,
+            **({"links": self.links} if self.links else {}),
+            **({} if self._shared is None else {"shared": self.shares}),
+            "max_wordpieces": MAX_WORDPIECES,
+            **about,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "files": {name: sha256_of_file(self._folder / name) for name in files},
+        }
+
+    def _index_ids(self) -> None:
+        """Write the table that `Snapshot.row_of` searches; of equal ids the first row comes first."""
+        prefixes_N = np.concatenate([np.array([], np.uint64), *self._prefixes])
+        order_N = np.argsort(prefixes_N, kind="stable").astype(np.int64)
+        save_array(self._folder / tables.ROWS_FILE, order_N)
+        save_array(self._folder / tables.PREFIXES_FILE, prefixes_N[order_N])
+
+    def _finish_links(self) -> None:
+        """Make an array of the links, if there are some."""
+        unfinished = self._folder / _UNFINISHED_LINKS_FILE
+        if self.links:  # memory-mapped: those of a large wiki do not fit into memory
+            links_M3 = np.memmap(unfinished, np.int32, "r", shape=(self.links, 3))
+            by_row = links_M3 if self._links_ascend else links_M3[np.argsort(links_M3[:, 0], kind="stable")]
+            save_array(self._folder / tables.LINKS_FILE, by_row)
+        unfinished.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -73,41 +164,16 @@ class SnapshotWriter:
         remove_folder(self._folder)
         with disk_errors(self._folder):
             self._folder.mkdir()
-            survey = self._survey()
-            counts, snapshot_id = self._concatenate(survey)
-            if counts.blocks == 0:
+            writer, snapshot_id = self._concatenate(self._survey())
+            if writer.blocks == 0:
                 raise RealmError(f"The source {self._description['source']} contains no article with text.")
-            self._index_ids(counts.blocks)
-            self._finish_links(counts.links)
-        if counts.repeated_articles:
-            self._activity.say(f"{counts.repeated_articles:,} articles repeat an earlier id and were left out.")
-        if counts.repeated_blocks:
-            self._activity.say(f"{counts.repeated_blocks:,} blocks repeat an earlier title and text: stored once.")
         final = name_folder / snapshot_id
         if final.exists():
-            if counts.links and not read_json(final / tables.MANIFEST_FILE).get("links"):
+            if writer.links and not read_json(final / tables.MANIFEST_FILE).get("links"):
                 self._activity.say(f"{final} was made without links; ingest under another name to have them too.")
             put_folder(final)
             return final, False
-        files = [tables.ARTICLES_FILE, tables.BLOCKS_FILE, tables.PREFIXES_FILE, tables.ROWS_FILE]
-        if survey.stated:
-            files.append(DOCUMENTS_FILE)
-        if counts.links:
-            files.append(tables.LINKS_FILE)
-        if counts.shared:
-            files.append(tables.SHARED_FILE)
-        manifest = {
-            "format": tables.FORMAT,
-            "snapshot_id": snapshot_id,
-            "articles": counts.articles,
-            "blocks": counts.blocks,
-            **({"links": counts.links} if counts.links else {}),
-            "shared": counts.shared,
-            "max_wordpieces": MAX_WORDPIECES,
-            **self._description,
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "files": {file: sha256_of_file(self._folder / file) for file in files},
-        }
+        manifest = writer.manifest(snapshot_id, self._description)
         write_json(self._folder / tables.MANIFEST_FILE, manifest, sealed=True)
         with disk_errors(name_folder):
             name_folder.mkdir(parents=True, exist_ok=True)
@@ -133,83 +199,42 @@ class SnapshotWriter:
             blocks.append(id_prefixes(block_batch.column(0).to_pylist()))
         return _Survey(recurring(articles), recurring(blocks), stated)
 
-    def _concatenate(self, survey: _Survey) -> tuple[_Counts, str]:
-        """Write all tables and the links without duplicates; returns counts and the snapshot's id."""
-        counts = _Counts()
+    def _concatenate(self, survey: _Survey) -> tuple[TablesWriter, str]:
+        """Write all files without duplicates; returns their writer and the snapshot's id."""
         digest = hashlib.sha256()
         unique_articles, unique_blocks = FirstOnly(survey.articles), FirstOnly(survey.blocks)
         shared = SharedPassages(survey.blocks)
-        with (
-            self._documents_writer() if survey.stated else nullcontext() as documents_writer,
-            open(self._folder / tables.ARTICLES_FILE, "wb") as articles_file,
-            open(self._folder / tables.BLOCKS_FILE, "wb") as blocks_file,
-            open(self._folder / _UNFINISHED_LINKS_FILE, "wb") as links_file,
-            pa.ipc.new_file(articles_file, tables.ARTICLES_SCHEMA) as articles_writer,
-            pa.ipc.new_file(blocks_file, tables.BLOCKS_SCHEMA) as blocks_writer,
-        ):
+        repeated_articles = repeated_blocks = 0
+        with TablesWriter(self._folder, shared, documents=survey.stated) as writer:
             for articles, blocks in self._parts():
                 article_ids = [id_digest(article_id) for article_id in articles.column(0).to_pylist()]
                 kept_articles = unique_articles.mask(article_ids, np.ones(len(article_ids), np.bool_))
                 owners = blocks.column(1).to_numpy()
                 in_kept_article = kept_articles[owners]
                 kept_blocks = unique_blocks.mask(blocks.column(0).to_pylist(), in_kept_article)
-                new_rows = counts.articles + np.cumsum(kept_articles) - 1
-                blocks = blocks.set_column(1, tables.BLOCKS_SCHEMA.field(1), pa.array(new_rows[owners], pa.int64()))
+                blocks = tables.with_articles(blocks, (np.cumsum(kept_articles) - 1)[owners])
                 repeated = blocks.filter(pa.array(in_kept_article & ~kept_blocks))
                 articles, blocks = articles.filter(pa.array(kept_articles)), blocks.filter(pa.array(kept_blocks))
-                ids = blocks.column("block_id").to_pylist()
-                shared.stored(ids, blocks.column("article").to_numpy(), counts.blocks)
-                shared.others(repeated)
-                articles_writer.write_batch(articles.select(tables.ARTICLES_SCHEMA.names))
-                blocks_writer.write_batch(blocks.select(tables.BLOCKS_SCHEMA.names))
-                links_M3 = _links(blocks, counts.blocks)
-                links_file.write(links_M3.tobytes())
-                digest.update("".join(ids).encode("ascii"))
-                if documents_writer is not None:
+                digest.update("".join(blocks.column("block_id").to_pylist()).encode("ascii"))
+                documents = None
+                if survey.stated:
                     urls = articles.column("url").to_pylist()
                     documents = completed(articles.column("stated"), urls, self._description)
-                    documents_writer.write_batch(documents)
                     digest.update(json.dumps(documents.to_pylist(), default=str).encode("ascii"))
-                counts.articles += articles.num_rows
-                counts.blocks += blocks.num_rows
-                counts.links += len(links_M3)
-                counts.repeated_articles += len(kept_articles) - articles.num_rows
-                counts.repeated_blocks += repeated.num_rows
-        counts.shared = shared.save(self._folder)
-        if counts.shared:  # documents without a block of their own are part of the corpus, too
+                writer.add_links(_links(blocks, writer.blocks))
+                writer.add(articles.select(tables.ARTICLES_SCHEMA.names), blocks, documents, repeated)
+                repeated_articles += len(kept_articles) - articles.num_rows
+                repeated_blocks += repeated.num_rows
+        if writer.shares:  # documents without a block of their own are part of the corpus, too
             digest.update(shared.table().tobytes())
-        return counts, digest.hexdigest()[:16]
-
-    @contextmanager
-    def _documents_writer(self) -> Iterator[Any]:
-        path = self._folder / DOCUMENTS_FILE
-        with open(path, "wb") as file, pa.ipc.new_file(file, DOCUMENTS_SCHEMA) as writer:
-            yield writer
-
-    def _index_ids(self, blocks: int) -> None:
-        """Write the sorted id prefixes and their rows; `Snapshot.row_of` searches them."""
-        prefixes = np.empty(blocks, np.uint64)
-        first = 0
-        with pa.memory_map(str(self._folder / tables.BLOCKS_FILE)) as source:
-            reader = pa.ipc.open_file(source)
-            for number in range(reader.num_record_batches):
-                ids = reader.get_batch(number).column(0).to_pylist()
-                prefixes[first : first + len(ids)] = id_prefixes(ids)
-                first += len(ids)
-        order = np.argsort(prefixes, kind="stable").astype(np.int64)
-        save_array(self._folder / tables.ROWS_FILE, order)
-        save_array(self._folder / tables.PREFIXES_FILE, prefixes[order])
-
-    def _finish_links(self, links: int) -> None:
-        """Make an array of the links, if the source has any."""
-        unfinished = self._folder / _UNFINISHED_LINKS_FILE
-        if links:  # memory-mapped: those of a large wiki do not fit into memory
-            links_M3 = np.memmap(unfinished, np.int32, "r", shape=(links, 3))
-            save_array(self._folder / tables.LINKS_FILE, links_M3)
-        unfinished.unlink()
+        if repeated_articles:
+            self._activity.say(f"{repeated_articles:,} articles repeat an earlier id and were left out.")
+        if repeated_blocks:
+            self._activity.say(f"{repeated_blocks:,} blocks repeat an earlier title and text: stored once.")
+        return writer, digest.hexdigest()[:16]
 
 
-def _links(blocks: pa.RecordBatch, first_row: int) -> np.ndarray[Any, np.dtype[np.int32]]:
+def _links(blocks: pa.RecordBatch, first_row: int) -> Links:
     """Links of these blocks as in the published array, int32 [M, 3]; first_row: row of the first block."""
     links = blocks.column("links")
     places_M2 = links.flatten().to_numpy().reshape(-1, 2)

@@ -19,10 +19,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from realm_core.arrays import Mask, open_array, save_array
+from realm_core.arrays import Mask, open_array
 from realm_core.corpus import tables
 from realm_core.corpus.repetition import Numbers, id_prefixes
 from realm_core.corpus.sharing import SharedPassages
+from realm_core.corpus.writer import TablesWriter
 from realm_core.files import disk_errors, read_json, remove_folder, write_json
 from realm_core.index.approximate_build import build_search, end_build
 from realm_core.index.choice import SearchKind
@@ -30,11 +31,10 @@ from realm_core.living.layer import Layer
 from realm_core.living.state import BASE, Base
 from realm_core.living.store import FOLDING, Store
 from realm_core.living.view import CorpusView
-from realm_core.living.writing import LayerWriter, copy_rows, generation_manifest, vectors_of, write_vectors
+from realm_core.living.writing import copy_rows, generation_manifest, vectors_of, write_vectors
 from realm_core.object_store import publish, put_folder
 from realm_core.runs.activity import Activity
 
-_UNFINISHED_LINKS_FILE: Final = "links.part"  # without a header: how many there are is known only at the end
 _LINKS_AT_ONCE: Final = 1 << 20
 
 
@@ -161,7 +161,7 @@ def _publish_snapshot(new: NewBase, final: Path, activity: Activity) -> None:
     documents = sum(int(np.count_nonzero(part.live_articles)) for part in new.parts)
     with disk_errors(final.parent):
         folder.mkdir(parents=True)
-        with LayerWriter(folder, SharedPassages(_recurring(new.parts))) as writer:
+        with TablesWriter(folder, SharedPassages(_recurring(new.parts))) as writer:
             for part in new.parts:
                 for layer, articles_A, rows_N, others_N, new_ids in part.layers():
                     activity.check()
@@ -175,12 +175,8 @@ def _publish_snapshot(new: NewBase, final: Path, activity: Activity) -> None:
                         collection=part.collection,
                     )
                     activity.progress(writer.articles, documents, "documents", f"{writer.blocks:,} blocks")
-        about = dict(new.about)
-        links = _write_links(new.parts, folder)
-        if links:
-            about["links"] = links
-        manifest = writer.manifest(final.name, about, *((tables.LINKS_FILE,) if links else ()))
-        write_json(folder / tables.MANIFEST_FILE, manifest, sealed=True)
+            _add_links(new.parts, writer)
+        write_json(folder / tables.MANIFEST_FILE, writer.manifest(final.name, new.about), sealed=True)
     publish(folder, final)
 
 
@@ -194,31 +190,22 @@ def _recurring(parts: Sequence[BasePart]) -> Numbers:
     return np.unique(np.concatenate(found))
 
 
-def _write_links(parts: Sequence[BasePart], folder: Path) -> int:
-    """Write the links of living blocks, at their new rows; returns their number. Only bases have links."""
-    unfinished, count, before, ascending = folder / _UNFINISHED_LINKS_FILE, 0, 0, True
-    with open(unfinished, "wb") as file:
-        for layer, _, rows_N, _, _ in (one for part in parts for one in part.layers()):
-            links = layer.snapshot.manifest.get("links", 0) if layer.name == BASE else 0
-            rows_M = np.flatnonzero(rows_N)
-            if links:
-                links_M3 = open_array(layer.snapshot.folder / tables.LINKS_FILE, np.int32, (links, 3))
-                # A passage keeps its links, whichever document it is stored with.
-                new_row_V = np.full(len(layer.snapshot), -1)
-                new_row_V[layer.stored(rows_M)] = np.arange(len(rows_M)) + before
-                ascending &= layer.stored_N is None
-                for start in range(0, links, _LINKS_AT_ONCE):
-                    some_M3 = np.array(links_M3[start : start + _LINKS_AT_ONCE])
-                    some_M3[:, 0] = new_row_V[some_M3[:, 0]]
-                    kept_M3 = some_M3[some_M3[:, 0] >= 0]
-                    file.write(kept_M3.tobytes())
-                    count += len(kept_M3)
-            before += len(rows_M)
-    if count:
-        all_M3 = np.memmap(unfinished, np.int32, "r", shape=(count, 3))
-        save_array(folder / tables.LINKS_FILE, all_M3 if ascending else all_M3[np.argsort(all_M3[:, 0], kind="stable")])
-    unfinished.unlink()
-    return count
+def _add_links(parts: Sequence[BasePart], writer: TablesWriter) -> None:
+    """The links of living blocks, at their new rows. Only bases have links."""
+    before = 0
+    for layer, _, rows_N, _, _ in (one for part in parts for one in part.layers()):
+        links = layer.snapshot.manifest.get("links", 0) if layer.name == BASE else 0
+        rows_M = np.flatnonzero(rows_N)
+        if links:
+            links_M3 = open_array(layer.snapshot.folder / tables.LINKS_FILE, np.int32, (links, 3))
+            # A passage keeps its links, whichever document it is stored with.
+            new_row_V = np.full(len(layer.snapshot), -1)
+            new_row_V[layer.stored(rows_M)] = np.arange(len(rows_M)) + before
+            for start in range(0, links, _LINKS_AT_ONCE):
+                some_M3 = np.array(links_M3[start : start + _LINKS_AT_ONCE])
+                some_M3[:, 0] = new_row_V[some_M3[:, 0]]
+                writer.add_links(some_M3[some_M3[:, 0] >= 0])
+        before += len(rows_M)
 
 
 def _publish_generation(new: NewBase, made: PublishedBase, activity: Activity) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,11 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from realm_core.arrays import Mask, Rows, save_array
+from realm_core.arrays import Mask, Rows
 from realm_core.corpus import tables
-from realm_core.corpus.metadata import DOCUMENTS_FILE, DOCUMENTS_SCHEMA
-from realm_core.corpus.packing import MAX_WORDPIECES
+from realm_core.corpus.metadata import DOCUMENTS_SCHEMA
 from realm_core.corpus.records import Span
-from realm_core.corpus.repetition import Numbers, id_prefixes
-from realm_core.corpus.sharing import SharedPassages
+from realm_core.corpus.writer import TablesWriter
 from realm_core.files import publish_folder, remove_folder, sha256_of_file, write_json
 from realm_core.index.manifest import FORMAT as GENERATION_FORMAT
 from realm_core.index.tasks import SHARD_ROWS
@@ -34,85 +32,6 @@ from realm_core.living.layer import Layer
 from realm_core.tensors import save_tensors
 
 _ARTICLES_AT_ONCE = 4096
-_TABLES = (
-    (tables.ARTICLES_FILE, tables.ARTICLES_SCHEMA),
-    (tables.BLOCKS_FILE, tables.BLOCKS_SCHEMA),
-    (DOCUMENTS_FILE, DOCUMENTS_SCHEMA),
-)
-
-
-class LayerWriter:
-    """Writes articles, blocks and metadata of documents into a folder; a context manager.
-
-    shared: of a base, where a passage that several documents have is stored once.
-    """
-
-    def __init__(self, folder: Path, shared: SharedPassages | None = None) -> None:
-        self._folder, self._shared = folder, shared
-        self._stack = ExitStack()
-        self._writers: list[Any] = []
-        self._prefixes: list[Numbers] = []
-        self.articles = 0
-        self.blocks = 0
-
-    def __enter__(self) -> LayerWriter:
-        for name, schema in _TABLES:
-            file = self._stack.enter_context(open(self._folder / name, "wb"))
-            self._writers.append(self._stack.enter_context(pa.ipc.new_file(file, schema)))
-        return self
-
-    def __exit__(self, _t: type[BaseException] | None, error: BaseException | None, _b: TracebackType | None) -> None:
-        self._stack.close()
-        if error is None:
-            self._index_ids()
-            self._shares = None if self._shared is None else self._shared.save(self._folder)
-
-    def add(
-        self,
-        articles: pa.RecordBatch,
-        blocks: pa.RecordBatch,
-        documents: pa.RecordBatch,
-        others: pa.RecordBatch | None = None,
-    ) -> None:
-        """`articles` and `documents` have one row per article; the blocks count articles from the first of these.
-
-        others: blocks of these articles that are stored with an earlier one.
-        """
-        blocks = tables.with_article_offset(blocks.select(tables.BLOCKS_SCHEMA.names), self.articles)
-        for writer, batch in zip(self._writers, (articles, blocks, documents), strict=True):
-            writer.write_batch(batch)
-        ids = blocks.column("block_id").to_pylist()
-        self._prefixes.append(id_prefixes(ids))
-        if self._shared is not None:
-            self._shared.stored(ids, blocks.column("article").to_pylist(), self.blocks)
-            if others is not None:
-                self._shared.others(tables.with_article_offset(others, self.articles))
-        self.articles += articles.num_rows
-        self.blocks += blocks.num_rows
-
-    def _index_ids(self) -> None:
-        """Write the table that `Snapshot.row_of` searches; of equal ids the first row comes first."""
-        prefixes_N = np.concatenate([np.array([], np.uint64), *self._prefixes])
-        order_N = np.argsort(prefixes_N, kind="stable").astype(np.int64)
-        save_array(self._folder / tables.ROWS_FILE, order_N)
-        save_array(self._folder / tables.PREFIXES_FILE, prefixes_N[order_N])
-
-    def manifest(self, snapshot_id: str, about: dict[str, Any], *other_files: str) -> dict[str, Any]:
-        """The folder's manifest as a snapshot, with the checksums of all its files."""
-        files = [*(name for name, _ in _TABLES), tables.PREFIXES_FILE, tables.ROWS_FILE, *other_files]
-        if self._shares:
-            files.append(tables.SHARED_FILE)
-        return {
-            "format": tables.FORMAT,
-            "snapshot_id": snapshot_id,
-            "articles": self.articles,
-            "blocks": self.blocks,
-            **({} if self._shares is None else {"shared": self._shares}),
-            "max_wordpieces": MAX_WORDPIECES,
-            **about,
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "files": {name: sha256_of_file(self._folder / name) for name in files},
-        }
 
 
 def write_vectors(folder: Path, pieces: Iterator[Tensor]) -> list[dict[str, Any]]:
@@ -168,30 +87,25 @@ def write_segment(
     block_hash: str,
 ) -> None:
     """Publish a segment as `folder`, whose name is its id; name: of the corpus."""
-    temporary = folder.with_name(f".{folder.name}.partial")
-    remove_folder(temporary)
-    temporary.mkdir()
-    with LayerWriter(temporary) as writer:
+    with _published(folder, vectors_ND, name, block_hash) as writer:
         articles = tables.article_rows([document.article() for document in documents])
         writer.add(articles, blocks, document_rows(documents))
-    _publish(temporary, folder, writer, vectors_ND, name, block_hash)
 
 
 def copy_of_segment(folder: Path, layer: Layer, articles_A: Mask, *, name: str, block_hash: str) -> None:
     """Publish a segment with some of the documents of another; nothing is packed or embedded again."""
+    rows_N = articles_A[layer.owners_N]
+    with _published(folder, layer.vectors_at(np.flatnonzero(rows_N)), name, block_hash) as writer:
+        copy_rows(layer, articles_A, rows_N, writer)
+
+
+@contextmanager
+def _published(folder: Path, vectors_ND: Tensor, name: str, block_hash: str) -> Iterator[TablesWriter]:
     temporary = folder.with_name(f".{folder.name}.partial")
     remove_folder(temporary)
     temporary.mkdir()
-    rows_N = articles_A[layer.owners_N]
-    with LayerWriter(temporary) as writer:
-        copy_rows(layer, articles_A, rows_N, writer)
-    vectors_ND = layer.vectors_at(np.flatnonzero(rows_N))
-    _publish(temporary, folder, writer, vectors_ND, name, block_hash)
-
-
-def _publish(
-    temporary: Path, folder: Path, writer: LayerWriter, vectors_ND: Tensor, name: str, block_hash: str
-) -> None:
+    with TablesWriter(temporary) as writer:
+        yield writer
     shards = write_vectors(temporary, iter([vectors_ND]))
     about = generation_manifest(folder.name, folder.name, block_hash, "", vectors_ND.shape[1], shards)
     manifest = writer.manifest(folder.name, {"name": name, **about}, *(shard["file"] for shard in shards))
@@ -203,7 +117,7 @@ def copy_rows(
     layer: Layer,
     articles_A: Mask,
     rows_N: Mask,
-    writer: LayerWriter,
+    writer: TablesWriter,
     *,
     others_N: Mask | None = None,
     new_ids: Mapping[int, str] = MappingProxyType({}),
@@ -242,9 +156,7 @@ def _blocks(layer: Layer, rows_N: Mask, first_article: int, kept_A: Mask) -> pa.
     first, last = np.searchsorted(layer.owners_N, [first_article, first_article + len(kept_A)]).tolist()
     rows_M = np.flatnonzero(rows_N[first:last]) + first
     owners = (np.cumsum(kept_A) - 1)[layer.owners_N[rows_M] - first_article]
-    return _batch(
-        layer.block_rows(rows_M).set_column(1, tables.BLOCKS_SCHEMA.field("article"), pa.array(owners, pa.int64()))
-    )
+    return _batch(tables.with_articles(layer.block_rows(rows_M), owners))
 
 
 def _batch(table: pa.Table) -> pa.RecordBatch:

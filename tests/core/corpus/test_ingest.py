@@ -240,7 +240,7 @@ def test_killed_while_concatenating_does_not_read_the_source_again(
     articles = [RawArticle(str(n), f"T{n}", "", f"Text {n}.") for n in range(200)]
     source = InMemorySource(articles, name="g")
     with monkeypatch.context() as broken:
-        broken.setattr("realm_core.corpus.writer.SnapshotWriter._index_ids", lambda *_: (_ for _ in ()).throw(KeyError))
+        broken.setattr("realm_core.corpus.writer.TablesWriter._index_ids", lambda *_: (_ for _ in ()).throw(KeyError))
         with pytest.raises(KeyError):
             ingest(source, name="g", output=tmp_path, activity=quiet(), processes=1)
     assert not (tmp_path / "g").exists()
