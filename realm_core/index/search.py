@@ -7,6 +7,7 @@ Ties are ordered by ascending row. Legend: B queries, N vectors, D dimension, K 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -58,34 +59,44 @@ class ExactSearch:
     """
 
     def __init__(self, vectors_ND: Tensor, device: torch.device | None = None) -> None:
-        device = device or torch.device("cpu")
-        fits = device.type == "cpu" or vectors_ND.numel() * 4 <= _MAX_FLOAT32_BYTES
+        self.device = device or torch.device("cpu")
+        fits = self.device.type == "cpu" or vectors_ND.numel() * 4 <= _MAX_FLOAT32_BYTES
         dtype = torch.float32 if fits else vectors_ND.dtype
-        self._vectors_ND = torch.empty(vectors_ND.shape, device=device, dtype=dtype)
+        self._vectors_ND = torch.empty(vectors_ND.shape, device=self.device, dtype=dtype)
         fill(self._vectors_ND, vectors_ND)
 
-    def search(self, queries_BD: Tensor, k: int, added_BN: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Rows and scores [B, min(k, N)] on the CPU, highest first. added_BN: to be added to the inner products."""
-        vectors_ND = self._vectors_ND
-        queries_BD = queries_BD.to(vectors_ND)
-        best_scores: Tensor | None = None
-        best_rows: Tensor | None = None
-        for start in range(0, vectors_ND.shape[0], _SLICE_ROWS):
-            scores_BS = (queries_BD @ vectors_ND[start : start + _SLICE_ROWS].T).float()
+    def __len__(self) -> int:
+        return self._vectors_ND.shape[0]
+
+    def search(
+        self,
+        queries_BD: Tensor,
+        k: int,
+        added_BN: Tensor | None = None,
+        *,
+        rows_M: Tensor | None = None,
+        mask_N: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Rows and scores [B, min(k, N)] on the CPU, highest first. added_BN: to be added to the inner products.
+
+        rows_M: the only ones that are scored. mask_N: bool, the rows that may be found, at least k.
+        """
+        queries_BD = queries_BD.to(self._vectors_ND)
+        best_rows, best_scores = torch.empty(len(queries_BD), 0).long(), torch.empty(len(queries_BD), 0)
+        for start in range(0, len(self) if rows_M is None else len(rows_M), _SLICE_ROWS):
+            part = slice(start, start + _SLICE_ROWS)
+            vectors_SD = self._vectors_ND[part] if rows_M is None else self._vectors_ND[rows_M[part]]
+            scores_BS = (queries_BD @ vectors_SD.T).float()
             if added_BN is not None:
-                scores_BS += added_BN[:, start : start + _SLICE_ROWS].to(scores_BS.device)
-            scores, rows = stable_top(scores_BS, k)
-            rows = rows + start
-            if best_scores is not None and best_rows is not None:
-                scores = torch.cat([best_scores, scores], dim=1)
-                rows = torch.cat([best_rows, rows], dim=1)
-                scores, order = stable_top(scores, k)
-                rows = rows.gather(1, order)
-            best_scores, best_rows = scores, rows
-        if best_scores is None or best_rows is None:
-            empty = torch.empty(queries_BD.shape[0], 0)
-            return empty.long(), empty
-        return best_rows.cpu(), best_scores.cpu()
+                own_BS = added_BN[:, part] if rows_M is None else added_BN[:, rows_M[part].to(added_BN.device)]
+                scores_BS += own_BS.to(scores_BS.device)
+            if mask_N is not None:
+                scores_BS.masked_fill_(~mask_N[part], -math.inf)
+            scores, places = stable_top(scores_BS, k)
+            rows = places + start if rows_M is None else rows_M[part][places]
+            best_scores, order = stable_top(torch.cat([best_scores, scores.cpu()], dim=1), k)
+            best_rows = torch.cat([best_rows, rows.cpu()], dim=1).gather(1, order)
+        return best_rows, best_scores
 
 
 def stable_top(scores_BN: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -95,9 +95,7 @@ class LivingIndex:
         vectors: dict[str, Tensor] = {}
         for layer in corpus.layers:
             if layer.name == BASE:
-                shared = earlier is not None and earlier._base is not None and earlier._base[0] is layer
-                if shared:
-                    assert earlier is not None
+                if earlier is not None and earlier._base is not None and earlier._base[0] is layer:
                     base = earlier._base
                 else:
                     base = layer, open_base(layer.vectors.folder, device, wanted)

@@ -23,15 +23,12 @@ from realm_core.index.choice import MilvusServer, WantedSearch
 from realm_core.index.generation import Generation
 from realm_core.index.milvus import MOST_FOUND, MilvusVectors, not_among
 from realm_core.index.postings import MOST_ROWS, LexicalPart, Postings
-from realm_core.index.search import stable_top
+from realm_core.index.search import ExactSearch
 from realm_core.index.stored_rows import StoredRows
 from realm_core.index.to_milvus import open_vectors
-from realm_core.tensors import fill
 
 log = logging.getLogger(__name__)
 
-_SLICE_ROWS = 1 << 18  # scores of one slice are [B, slice] float32
-_PRECISE_BYTES = 8 << 30  # vectors are kept in float32 up to this size, as in `ExactSearch`
 _FEW = 8  # if fewer than one row in so many is allowed, only the allowed ones are scored
 _FEW_ROWS = 10_000  # up to so many are searched exactly, also in approximate search
 # Of Milvus
@@ -91,37 +88,20 @@ class ExactBase:
 
     def __init__(self, vectors_ND: Tensor, device: torch.device) -> None:
         self.device = device
-        precise = device.type == "cpu" or vectors_ND.numel() * 4 <= _PRECISE_BYTES
-        dtype = torch.float32 if precise else vectors_ND.dtype
-        self._vectors_ND = torch.empty(vectors_ND.shape, device=device, dtype=dtype)
-        fill(self._vectors_ND, vectors_ND)
+        self._search = ExactSearch(vectors_ND, device)
 
     def __len__(self) -> int:
-        return self._vectors_ND.shape[0]
+        return len(self._search)
 
     def search(
         self, queries_BD: Tensor, k: int, allowed: AllowedRows, added_BN: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """As `BaseSearch` says. added_BN: to be added to the inner products."""
-        k = min(k, allowed.count)
-        if k == 0:
+        if allowed.count == 0:
             return _nothing(queries_BD)
-        rows_M = allowed.rows_M
-        best_rows, best_scores = _nothing(queries_BD)
-        for start in range(0, len(self) if rows_M is None else len(rows_M), _SLICE_ROWS):
-            part = slice(start, start + _SLICE_ROWS)
-            vectors_SD = self._vectors_ND[part] if rows_M is None else self._vectors_ND[rows_M[part]]
-            scores_BS = (queries_BD.to(vectors_SD) @ vectors_SD.T).float()
-            if added_BN is not None:
-                own_BS = added_BN[:, part] if rows_M is None else added_BN[:, rows_M[part].to(added_BN.device)]
-                scores_BS += own_BS.to(scores_BS.device)
-            if rows_M is None and allowed.mask_N is not None:
-                scores_BS.masked_fill_(~allowed.mask_N[part], -math.inf)
-            scores, places = stable_top(scores_BS, k)
-            rows = places + start if rows_M is None else rows_M[part][places]
-            best_scores, order = stable_top(torch.cat([best_scores, scores.cpu()], dim=1), k)
-            best_rows = torch.cat([best_rows, rows.cpu()], dim=1).gather(1, order)
-        return best_rows, best_scores
+        rows_M, k = allowed.rows_M, min(k, allowed.count)
+        mask_N = allowed.mask_N if rows_M is None else None
+        return self._search.search(queries_BD, k, added_BN, rows_M=rows_M, mask_N=mask_N)
 
 
 class ApproximateBase:

@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 import torch
 
+from realm_core.index import search as exact_search
 from realm_core.index.choice import SearchKind
 from realm_core.living import search as living_search
 from realm_core.living.search import AllowedRows, BaseSearch, ExactBase, WholeBase, open_base
@@ -52,7 +53,7 @@ def test_the_best_allowed_rows_are_found(
     base: BaseSearch, vectors_ND: torch.Tensor, monkeypatch: pytest.MonkeyPatch, share: float, limits: dict[str, int]
 ) -> None:
     for name, limit in {"_FEW_ROWS": 20, **limits}.items():
-        monkeypatch.setattr(living_search, name, limit)
+        monkeypatch.setattr(exact_search if name == "_SLICE_ROWS" else living_search, name, limit)
     mask_N = torch.rand(ROWS, generator=torch.Generator().manual_seed(2)) < share
     asked, allowed, rows_M = queries(3), AllowedRows(mask_N, CPU), mask_N.nonzero().flatten().tolist()
     for k in (1, 7, ROWS + 100):
