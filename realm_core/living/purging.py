@@ -76,8 +76,8 @@ def purge(
     embed: Embed,
     *,
     others: Sequence[tuple[Store, LivingState]] = (),
+    commit: Callable[[LivingState, Receipt, Sequence[LivingState]], object],
     check: Callable[[], object] | None = None,
-    commit: Callable[[LivingState, Receipt, Sequence[LivingState]], object] | None = None,
 ) -> tuple[LivingState, Receipt]:
     """Forget documents, those that were removed or changed earlier included; `state` is the current one.
 
@@ -86,10 +86,9 @@ def purge(
     others: states of other bases with edits in the same folder, each with its store. They are rewritten, too.
     check: called first, with the locks of the store held; to raise where one of these states is current no more.
     commit: makes the new state and the successors of `others`, in their order, the current ones, before old files are
-    removed; the locks of the store are held meanwhile. Default, only without `others`: `Store.commit`. Any other state
-    that names a segment which held the documents cannot be opened any more. `NotHeld` where no file has any of them.
+    removed; the locks of the store are held meanwhile. Any other state that names a segment which held the documents
+    cannot be opened any more. `NotHeld` where no file has any of them.
     """
-    assert commit is not None or not others
     wanted = frozenset(ids)
     with store.lock(FOLDING), store.lock():
         if check is not None:
@@ -116,10 +115,7 @@ def purge(
             state_after=after.id,
         )
         write_json(_journal(store), {"purges": purges, "receipt": receipt.to_json()}, sealed=True)
-        if commit is None:
-            store.commit(after)
-        else:
-            commit(after, receipt, after_others)
+        commit(after, receipt, after_others)
         _finished(store, (after, *after_others))
         return after, receipt
 
@@ -152,7 +148,6 @@ def _finished(store: Store, states: Sequence[LivingState]) -> Receipt | None:
     except (KeyError, TypeError):
         raise RealmError(f"{journal} is damaged: it is no receipt of a purge.") from None
     if happened:
-        store.remove_states({state.id for state in states})
         for folder in receipt.removed:
             remove_published(Path(folder))
     journal.unlink()

@@ -1,8 +1,6 @@
-"""The folder of a living corpus: segments, states, and the current state.
+"""The folder of a living corpus: its segments. Its current state is stored by the caller.
 
     segments/SEGMENT/   published by a rename
-    states/STATE.json   states that were current once
-    current.json        the id of the current state; not used by a caller that stores it elsewhere
     folding.json        the running fold, or one whose process died
 
 Snapshots and generations of bases are with all others: `corpora`/NAME/SNAPSHOT and `indexes`/GENERATION.
@@ -17,7 +15,7 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors, read_json, remove_folder, write_json
+from realm_core.files import disk_errors, remove_folder
 from realm_core.living.layer import Layer
 from realm_core.living.state import BASE, LivingState
 from realm_core.living.view import CorpusView
@@ -33,13 +31,11 @@ class Store:
     def __init__(self, folder: Path, *, corpora: Path, indexes: Path) -> None:
         self.folder = folder
         self.corpora, self.indexes = corpora, indexes
-        self.segments, self.states = folder / "segments", folder / "states"
+        self.segments = folder / "segments"
         self.folding_file = folder / "folding.json"
-        self._current = folder / "current.json"
         self._layers: WeakValueDictionary[tuple[str, ...], Layer] = WeakValueDictionary()
         with disk_errors(folder):
             self.segments.mkdir(parents=True, exist_ok=True)
-            self.states.mkdir(exist_ok=True)
 
     @contextmanager
     def lock(self, what: str = EDITING, refusal: str | None = None) -> Iterator[None]:
@@ -73,29 +69,6 @@ class Store:
                 )
             self._layers[key] = layer
         return layer
-
-    def current(self) -> LivingState | None:
-        """The state of the latest `commit`."""
-        if not self._current.exists():
-            return None
-        data = read_json(self._current)
-        if not isinstance(data, dict) or not isinstance(data.get("state"), str):
-            raise RealmError(f"{self._current} does not name a corpus state.")
-        return LivingState.load(self.states / f"{data['state']}.json")
-
-    def commit(self, state: LivingState) -> None:
-        """Make a state the current one, atomically."""
-        state.save(self.states / f"{state.id}.json")
-        write_json(self._current, {"state": state.id})
-
-    def remove_states(self, keep: set[str]) -> list[str]:
-        """Remove the files of states, except those with ids in `keep`."""
-        removed = []
-        for file in self.states.iterdir():
-            if file.name.removesuffix(".json") not in keep:
-                file.unlink()
-                removed.append(file.name)
-        return removed
 
     def taken(self, segment: str) -> bool:
         """Whether a segment exists, which is then no leftover for a `sweep`; only under the editing lock."""

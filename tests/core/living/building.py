@@ -132,7 +132,18 @@ def first_state(store: Store, name: str, base: Base) -> LivingState:
     return LivingState(name, read_manifest(store.indexes / base.generation)["block_hash"], base)
 
 
-def edit_current(store: Store, changes: Changes, embed: Embed) -> LivingState:
+class StateStore(Store):
+    """A store with its current state in a file beside it, as the web application has it in its database."""
+
+    def current(self) -> LivingState | None:
+        path = self.folder / "current.json"
+        return LivingState.load(path) if path.exists() else None
+
+    def commit(self, state: LivingState, *_told: object) -> None:
+        state.save(self.folder / "current.json")
+
+
+def edit_current(store: StateStore, changes: Changes, embed: Embed) -> LivingState:
     """The store's current state, edited; the new one is the current one then."""
     state = store.current()
     assert state is not None
@@ -141,8 +152,8 @@ def edit_current(store: Store, changes: Changes, embed: Embed) -> LivingState:
     return after
 
 
-def store_in(folder: Path, living: str = "living") -> Store:
-    return Store(folder / living, corpora=folder / "corpora", indexes=folder / "indexes")
+def store_in(folder: Path, living: str = "living") -> StateStore:
+    return StateStore(folder / living, corpora=folder / "corpora", indexes=folder / "indexes")
 
 
 def documents_of(view: CorpusView) -> list[LivingDocument]:

@@ -20,10 +20,10 @@ from realm_core.living.folding import fold, rebase
 from realm_core.living.joining import join
 from realm_core.living.purging import purge
 from realm_core.living.state import Base
-from realm_core.living.store import Store
 from tests.core.living.building import (
     BLOCK_HASH,
     CountingEmbedder,
+    StateStore,
     document,
     edit_current,
     first_state,
@@ -35,18 +35,18 @@ CHANGES = Changes((document("a", "One", 0, 9), LivingDocument("new", "New", "A n
 _CHANGING = {"os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.chmod"}
 
 
-def edits(store: Store) -> None:
+def edits(store: StateStore) -> None:
     edit_current(store, CHANGES, CountingEmbedder())
 
 
-def folds(store: Store) -> None:
+def folds(store: StateStore) -> None:
     state = store.current()
     assert state is not None
     folded = fold(store, state, quiet())
     store.commit(rebase(store, state, folded, state, CountingEmbedder()))
 
 
-def joins(store: Store) -> None:
+def joins(store: StateStore) -> None:
     """What is current there and the corpus `other` beside it become the corpus `both`."""
     state = store.current()
     assert state is not None
@@ -55,13 +55,13 @@ def joins(store: Store) -> None:
     join(store_in(store.folder.parent, "living-both"), "both", [(store, state), (store, other)], quiet())
 
 
-def purges(store: Store) -> None:
+def purges(store: StateStore) -> None:
     state = store.current()
     assert state is not None
-    purge(store, state, ["d"], CountingEmbedder())
+    purge(store, state, ["d"], CountingEmbedder(), commit=store.commit)
 
 
-def sweeps(store: Store) -> None:
+def sweeps(store: StateStore) -> None:
     state = store.current()
     assert state is not None
     list(store.sweep(lambda: state.segments, math.inf))

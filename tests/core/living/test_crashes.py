@@ -15,12 +15,12 @@ from realm_core.living.folding import fold
 from realm_core.living.index import LivingIndex
 from realm_core.living.purging import finish_purge, purge
 from realm_core.living.state import LivingState
-from realm_core.living.store import Store
 from tests import forked
 from tests.core.living import crashing
 from tests.core.living.building import (
     Answers,
     CountingEmbedder,
+    StateStore,
     answers,
     base_of,
     document,
@@ -37,18 +37,18 @@ pytestmark = pytest.mark.timeout(900)  # processes are started, on a machine tha
 EVERY = 1 if os.environ.get("NIGHTLY") == "1" else 6  # of the instants
 
 
-def asked(store: Store) -> Answers:
+def asked(store: StateStore) -> Answers:
     state = store.current()
     assert state is not None
     return answers(LivingIndex.open(store, state), queries(), 50)
 
 
-def current_of(store: Store) -> Callable[[], list[LivingState]]:
+def current_of(store: StateStore) -> Callable[[], list[LivingState]]:
     return lambda: [state for state in [store.current()] if state is not None]
 
 
 @pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateStore:
     """A store with a base and a segment, current; here nothing waits for the disk."""
     monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
     store = store_in(tmp_path / "start")
@@ -57,7 +57,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return store
 
 
-def killed(work: str, root: Path) -> list[Store]:
+def killed(work: str, root: Path) -> list[StateStore]:
     """A store for each instant at which the work was killed; the last one's got to its end."""
     command = [sys.executable, "-m", "tests.core.living.crashing", work, str(root), str(EVERY)]
     said = forked.run(command, os.environ).strip()
@@ -65,12 +65,12 @@ def killed(work: str, root: Path) -> list[Store]:
     return [store_in(root / str(number)) for number in range(0, int(said) + 1, EVERY)]
 
 
-def leftovers(store: Store) -> list[Path]:
+def leftovers(store: StateStore) -> list[Path]:
     """Folders that were being written."""
     return [path for path in store.folder.parent.rglob(".*") if path.is_dir()]
 
 
-def test_an_edit_has_happened_or_has_not(start: Store, tmp_path: Path) -> None:
+def test_an_edit_has_happened_or_has_not(start: StateStore, tmp_path: Path) -> None:
     before = asked(start)
     stores = killed("edits", tmp_path)
     after = asked(stores[-1])
@@ -85,7 +85,7 @@ def test_an_edit_has_happened_or_has_not(start: Store, tmp_path: Path) -> None:
         assert asked(store) != before
 
 
-def test_a_fold_that_died_starts_over(start: Store, tmp_path: Path) -> None:
+def test_a_fold_that_died_starts_over(start: StateStore, tmp_path: Path) -> None:
     before = asked(start)
     stores = killed("folds", tmp_path)
     assert all(asked(store) == before for store in stores)
@@ -98,7 +98,7 @@ def test_a_fold_that_died_starts_over(start: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly  # a fold, which writes the same files, dies every day, and test_joining.py stops a join
-def test_a_join_that_died_starts_over(start: Store, tmp_path: Path) -> None:
+def test_a_join_that_died_starts_over(start: StateStore, tmp_path: Path) -> None:
     base_of(start, [document("a", "Else", 9)], name="other")
     before = asked(start)
     stores = killed("joins", tmp_path)
@@ -112,7 +112,7 @@ def test_a_join_that_died_starts_over(start: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly  # an edit and a fold die every day
-def test_a_purge_that_died_is_finished_or_done_again(start: Store, tmp_path: Path) -> None:
+def test_a_purge_that_died_is_finished_or_done_again(start: StateStore, tmp_path: Path) -> None:
     before = asked(start)
     stores = killed("purges", tmp_path)
     after = asked(stores[-1])
@@ -125,15 +125,15 @@ def test_a_purge_that_died_is_finished_or_done_again(start: Store, tmp_path: Pat
         assert asked(store) == found
         if found == after:
             with pytest.raises(RealmError, match="No file"):
-                purge(store, state, ["d"], CountingEmbedder())
+                purge(store, state, ["d"], CountingEmbedder(), commit=store.commit)
         else:
-            purge(store, state, ["d"], CountingEmbedder())
+            purge(store, state, ["d"], CountingEmbedder(), commit=store.commit)
         held = [path for path in store.folder.parent.rglob("*") if path.is_file()]
         assert not any(paragraph(5).encode() in path.read_bytes() for path in held), number
 
 
 @pytest.mark.nightly  # an edit and a fold die every day
-def test_a_sweep_that_died_leaves_no_half_segment(start: Store, tmp_path: Path) -> None:
+def test_a_sweep_that_died_leaves_no_half_segment(start: StateStore, tmp_path: Path) -> None:
     """An edit that is made again finds its segment whole, or writes it again."""
     readded = Changes((document("d", "Four", 5), document("e", "Five", 6)))
     with_segment = asked(start)
@@ -147,7 +147,7 @@ def test_a_sweep_that_died_leaves_no_half_segment(start: Store, tmp_path: Path) 
     assert len(list(stores[-1].segments.iterdir())) == 1
 
 
-def test_the_changes_are_those_that_the_tests_mean(start: Store) -> None:
+def test_the_changes_are_those_that_the_tests_mean(start: StateStore) -> None:
     assert {one.id for one in crashing.CHANGES.documents} == {"a", "new"} and crashing.CHANGES.removed == ("c",)
     state = start.current()
     assert state is not None and start.view(state).documents == 5

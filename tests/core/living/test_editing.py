@@ -16,11 +16,11 @@ from realm_core.living.documents import Changes, DocumentRefused, Filter, Living
 from realm_core.living.editing import edit
 from realm_core.living.index import LivingIndex
 from realm_core.living.state import LivingState
-from realm_core.living.store import Store
 from tests.core.living.building import (
     BLOCK_HASH,
     NAME,
     CountingEmbedder,
+    StateStore,
     base_of,
     document,
     documents_of,
@@ -35,23 +35,23 @@ FIRST = [document("a", "One", 0, 1), document("b", "Two", 2), document("c", "One
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> StateStore:
     return store_in(tmp_path)
 
 
 @pytest.fixture
-def state(store: Store) -> LivingState:
+def state(store: StateStore) -> LivingState:
     return base_of(store, FIRST)
 
 
-def texts(store: Store, state: LivingState) -> list[str]:
+def texts(store: StateStore, state: LivingState) -> list[str]:
     """The living blocks in their order, each by its paragraph's number with its document's id before it."""
     view = store.view(state)
     blocks = [view.block(row) for row in view.live_rows.nonzero()[0].tolist()]
     return [f"{view.article(block.article_row).id}{block.text.split()[1]}" for block in blocks]
 
 
-def test_only_new_blocks_are_embedded(store: Store, state: LivingState) -> None:
+def test_only_new_blocks_are_embedded(store: StateStore, state: LivingState) -> None:
     embed = CountingEmbedder()
     state = edit(store, state, Changes((document("a", "One", 0, 7, 1),)), embed)
     assert embed.seen == [("One", paragraph(7))]
@@ -62,7 +62,7 @@ def test_only_new_blocks_are_embedded(store: Store, state: LivingState) -> None:
     assert len(embed.seen) == 2, "what is known of a document alone has changed"
 
 
-def test_what_changes_nothing_is_no_edit(store: Store, state: LivingState) -> None:
+def test_what_changes_nothing_is_no_edit(store: StateStore, state: LivingState) -> None:
     embed = CountingEmbedder()
     assert edit(store, state, Changes((of_base(FIRST[0]),)), embed) == state
     state = edit(store, state, Changes((document("d", "New", 5),)), embed)
@@ -70,7 +70,7 @@ def test_what_changes_nothing_is_no_edit(store: Store, state: LivingState) -> No
     assert state.id == LivingState.from_json(state.to_json()).id and len(embed.seen) == 1
 
 
-def test_a_passage_that_documents_share_outlives_the_first_of_them(store: Store, state: LivingState) -> None:
+def test_a_passage_that_documents_share_outlives_the_first_of_them(store: StateStore, state: LivingState) -> None:
     """The base has paragraph 1 under "One" once, with a; c has it as well."""
     assert texts(store, state) == ["a0", "a1", "b2", "c3"]
     embed = CountingEmbedder()
@@ -81,7 +81,7 @@ def test_a_passage_that_documents_share_outlives_the_first_of_them(store: Store,
     assert texts(store, edit(store, shared, Changes(removed=("b",)), embed)) == ["a0", "a1", "c3", "d2", "d4"]
 
 
-def test_a_shared_passage_is_found_with_whichever_document_passes(store: Store, state: LivingState) -> None:
+def test_a_shared_passage_is_found_with_whichever_document_passes(store: StateStore, state: LivingState) -> None:
     """a and c of the base have paragraph 1; a is made private, and e above it has it, too."""
     private = tuple(document(one, "One", *own, collection="private") for one, own in (("a", (0, 1)), ("e", (1, 7))))
     index = LivingIndex.open(store, edit(store, state, Changes(private), CountingEmbedder()))
@@ -104,7 +104,7 @@ def test_a_shared_passage_is_found_with_whichever_document_passes(store: Store, 
     }
 
 
-def test_a_document_equal_to_another_is_refused_by_name(store: Store, state: LivingState) -> None:
+def test_a_document_equal_to_another_is_refused_by_name(store: StateStore, state: LivingState) -> None:
     embed = CountingEmbedder()
     twin = document("d", "Two", 2, collection=NAME)
     elsewhere = edit(store, state, Changes((document("d", "Two", 2, collection="other"),)), embed)
@@ -136,7 +136,7 @@ def test_a_document_equal_to_another_is_refused_by_name(store: Store, state: Liv
     ],
 )
 def test_what_cannot_be_done_is_refused_as_a_whole(
-    store: Store, state: LivingState, changes: Changes, reason: str
+    store: StateStore, state: LivingState, changes: Changes, reason: str
 ) -> None:
     with pytest.raises(DocumentRefused, match=reason):
         edit(
@@ -145,7 +145,7 @@ def test_what_cannot_be_done_is_refused_as_a_whole(
     assert list(store.segments.iterdir()) == []
 
 
-def test_a_document_named_twice_is_refused(store: Store, state: LivingState) -> None:
+def test_a_document_named_twice_is_refused(store: StateStore, state: LivingState) -> None:
     with pytest.raises(RealmError, match="is given twice"):
         edit(store, state, Changes((document("d", "X", 1), document("d", "Y", 1))), CountingEmbedder())
 
@@ -153,7 +153,7 @@ def test_a_document_named_twice_is_refused(store: Store, state: LivingState) -> 
 @pytest.mark.parametrize(
     "vectors", [torch.zeros(1, 5), torch.zeros(2, 6), torch.full((1, 6), torch.nan), torch.full((1, 6), 1e6)]
 )
-def test_vectors_that_do_not_fit_are_refused(store: Store, state: LivingState, vectors: torch.Tensor) -> None:
+def test_vectors_that_do_not_fit_are_refused(store: StateStore, state: LivingState, vectors: torch.Tensor) -> None:
     def embed(_blocks: Sequence[tuple[str, str]]) -> torch.Tensor:
         return vectors
 
@@ -174,7 +174,7 @@ def test_documents_are_tidied_with_their_sections() -> None:
     assert (bad.url, bad.tags) == ("", ("a", "b"))
 
 
-def test_documents_are_listed_in_pages(store: Store, state: LivingState) -> None:
+def test_documents_are_listed_in_pages(store: StateStore, state: LivingState) -> None:
     state = edit(store, state, Changes((document("d", "Four", 5, 6),), removed=("b",)), CountingEmbedder())
     view = store.view(state)
     assert view.documents == 3 and [one.id for one in documents_of(view)] == ["a", "c", "d"]
@@ -191,7 +191,7 @@ def test_documents_are_listed_in_pages(store: Store, state: LivingState) -> None
         view.block(len(view))
 
 
-def test_a_corpus_begins_without_a_base_and_can_become_empty(store: Store) -> None:
+def test_a_corpus_begins_without_a_base_and_can_become_empty(store: StateStore) -> None:
     embed = CountingEmbedder()
     store.commit(LivingState(NAME, BLOCK_HASH))
     state = edit_current(store, Changes((document("a", "One", 0),)), embed)
@@ -203,6 +203,6 @@ def test_a_corpus_begins_without_a_base_and_can_become_empty(store: Store) -> No
     assert index.at(empty).search(torch.ones(2, 6), 5)[0].shape == (2, 0)
 
 
-def test_vectors_of_another_embedder_are_refused(store: Store, state: LivingState) -> None:
+def test_vectors_of_another_embedder_are_refused(store: StateStore, state: LivingState) -> None:
     with pytest.raises(RealmError, match="another block embedder"):
         store_in(store.folder.parent).view(replace(state, block_hash="another"))

@@ -23,13 +23,13 @@ from realm_core.living.folding import fold, rebase
 from realm_core.living.index import LivingIndex
 from realm_core.living.purging import Receipt, finish_purge, purge
 from realm_core.living.state import Base, LivingState
-from realm_core.living.store import Store
 from realm_core.object_store import put_folder
 from realm_core.runs.activity import Activity
 from tests.core.living.building import (
     BLOCK_HASH,
     NAME,
     CountingEmbedder,
+    StateStore,
     answers,
     base_of,
     document,
@@ -48,12 +48,12 @@ SECRET = "Something secret that nobody may read."
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> StateStore:
     return store_in(tmp_path)
 
 
 @pytest.fixture
-def state(store: Store) -> LivingState:
+def state(store: StateStore) -> LivingState:
     store.commit(base_of(store, FIRST))
     return edit_current(store, Changes((document("d", "Two", 2, 4, tags=("x",)),), removed=("a",)), CountingEmbedder())
 
@@ -67,7 +67,7 @@ def holding(root: Path, *wanted: bytes) -> list[str]:
     ]
 
 
-def test_a_fold_is_opened_and_verified_by_what_opens_all_others(store: Store, state: LivingState) -> None:
+def test_a_fold_is_opened_and_verified_by_what_opens_all_others(store: StateStore, state: LivingState) -> None:
     folded = fold(store, state, quiet())
     snapshot, generation = Snapshot.open(folded.snapshot), Generation.open(folded.generation)
     snapshot.verify()
@@ -82,7 +82,7 @@ def test_a_fold_is_opened_and_verified_by_what_opens_all_others(store: Store, st
 
 
 def test_folding_it_again_puts_it_into_the_store(
-    store: Store, state: LivingState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: StateStore, state: LivingState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folded = fold(store, state, quiet())
     monkeypatch.setenv("REALM_STORE", f"file://{tmp_path / 'store'}")
@@ -91,7 +91,7 @@ def test_folding_it_again_puts_it_into_the_store(
     assert not put_folder(folded.snapshot) and not put_folder(folded.generation)
 
 
-def test_links_of_the_base_stay_with_their_blocks(store: Store) -> None:
+def test_links_of_the_base_stay_with_their_blocks(store: StateStore) -> None:
     raw = [RawArticle(one, one, "", f"[[Link|{one}]] and text of {one}.", "wikitext") for one in ("first", "second")]
     snapshot = Snapshot.open(
         ingest(InMemorySource(raw, name=NAME), name=NAME, output=store.corpora, activity=quiet(), processes=1)
@@ -106,7 +106,7 @@ def test_links_of_the_base_stay_with_their_blocks(store: Store) -> None:
     assert folded.block(0).text[start:end] == "second"
 
 
-def test_a_fold_of_a_part_of_a_source_is_such_a_part(store: Store) -> None:
+def test_a_fold_of_a_part_of_a_source_is_such_a_part(store: StateStore) -> None:
     plain = base_of(store, FIRST)
     assert plain.base is not None
     manifest = store.corpora / NAME / plain.base.snapshot / "manifest.json"
@@ -115,7 +115,7 @@ def test_a_fold_of_a_part_of_a_source_is_such_a_part(store: Store) -> None:
     assert read_json(fold(store, state, quiet()).snapshot / "manifest.json")["share"] == 0.25
 
 
-def test_a_fold_keeps_the_rights_of_every_document(store: Store) -> None:
+def test_a_fold_keeps_the_rights_of_every_document(store: StateStore) -> None:
     """In its table of documents: those that the base declares by address need not be declared any more."""
     almanac = "https://almanac.example/"
     plain = base_of(store, [FIRST[0], replace(FIRST[1], url=f"{almanac}two"), FIRST[2]])
@@ -130,12 +130,12 @@ def test_a_fold_keeps_the_rights_of_every_document(store: Store) -> None:
     assert {one.attribution for one in kept if one.id == "b"} == {"An almanac"}
 
 
-def test_a_fold_of_nothing_is_refused(store: Store) -> None:
+def test_a_fold_of_nothing_is_refused(store: StateStore) -> None:
     with pytest.raises(RealmError, match="holds no document"):
         fold(store, LivingState(NAME, BLOCK_HASH), quiet())
 
 
-def test_a_state_that_does_not_follow_is_not_rebased(store: Store, state: LivingState) -> None:
+def test_a_state_that_does_not_follow_is_not_rebased(store: StateStore, state: LivingState) -> None:
     folded = fold(store, state, quiet())
     first = base_of(store, FIRST)
     for other in (first, replace(state, base=None, segments=(), tombstones={})):
@@ -143,7 +143,7 @@ def test_a_state_that_does_not_follow_is_not_rebased(store: Store, state: Living
             rebase(store, state, folded, other, CountingEmbedder())
 
 
-def test_a_segment_that_comes_back_during_a_fold_counts(store: Store, state: LivingState) -> None:
+def test_a_segment_that_comes_back_during_a_fold_counts(store: StateStore, state: LivingState) -> None:
     folded, embed = fold(store, state, quiet()), CountingEmbedder()
     away = edit(store, state, Changes(removed=("d",)), embed)
     known = {one.id: one for one in documents_of(store.view(state))}
@@ -153,7 +153,7 @@ def test_a_segment_that_comes_back_during_a_fold_counts(store: Store, state: Liv
     assert {one.id: one for one in documents_of(store.view(rebased))} == known and embed.seen == []
 
 
-def test_a_purged_document_is_in_no_file(store: Store, state: LivingState) -> None:
+def test_a_purged_document_is_in_no_file(store: StateStore, state: LivingState) -> None:
     embed = CountingEmbedder()
     secret = LivingDocument("s", "Secret", SECRET, licence="secret-licence")
     for change in (secret, document("s", "Secret", 5), secret, document("e", "Else", 6)):
@@ -163,7 +163,7 @@ def test_a_purged_document_is_in_no_file(store: Store, state: LivingState) -> No
     root = store.folder.parent
     assert len(holding(root, *needles)) > 3
     before = {name: sha256_of_file(root / name) for name in holding(root, *needles)}
-    after, receipt = purge(store, state, ["s"], embed)
+    after, receipt = purge(store, state, ["s"], embed, commit=store.commit)
     assert holding(root, *needles) == [] and receipt.remaining == ()
     assert {one.id for one in documents_of(store.view(after))} == {"b", "c", "d", "e", "f"}
     assert store.current() == after and (receipt.state_before, receipt.state_after) == (state.id, after.id)
@@ -173,12 +173,14 @@ def test_a_purged_document_is_in_no_file(store: Store, state: LivingState) -> No
     assert rewritten and all(sha256_of_file(Path(str(one.successor))) == one.successor_sha256 for one in rewritten)
     store.view(after).layers[-1].snapshot.verify()
     with pytest.raises(RealmError, match="No file of the corpus tests holds 's'"):
-        purge(store, after, ["s"], embed)
+        purge(store, after, ["s"], embed, commit=store.commit)
 
 
-def test_a_document_of_the_base_is_gone_once_a_fold_has_replaced_the_base(store: Store, state: LivingState) -> None:
+def test_a_document_of_the_base_is_gone_once_a_fold_has_replaced_the_base(
+    store: StateStore, state: LivingState
+) -> None:
     embed, root = CountingEmbedder(), store.folder.parent
-    after, receipt = purge(store, state, ["b"], embed)
+    after, receipt = purge(store, state, ["b"], embed, commit=store.commit)
     assert len(receipt.remaining) == 2 and "b" not in {one.id for one in documents_of(store.view(after))}
     # Paragraph 2 under "Two" is d's as well, and stays with d; paragraph 0 was a's alone, which had been removed.
     folded = fold(store, after, quiet())
@@ -188,19 +190,19 @@ def test_a_document_of_the_base_is_gone_once_a_fold_has_replaced_the_base(store:
     assert holding(root, b"Paragraph 0 ") == [] and embed.seen == []
     assert [one.id for one in documents_of(store.view(after))] == ["c", "d"]
     with pytest.raises(RealmError, match="No file of the corpus tests holds 'a', 'b'"):
-        purge(store, after, ["a", "b"], embed)
+        purge(store, after, ["a", "b"], embed, commit=store.commit)
 
 
-def test_a_purge_overtakes_a_fold(store: Store, state: LivingState) -> None:
+def test_a_purge_overtakes_a_fold(store: StateStore, state: LivingState) -> None:
     embed = CountingEmbedder()
     folded = fold(store, state, quiet())
-    after, _ = purge(store, state, ["d"], embed)
+    after, _ = purge(store, state, ["d"], embed, commit=store.commit)
     with pytest.raises(RealmError, match="purged since the fold began"):
         rebase(store, state, folded, after, embed)
     assert holding(store.folder.parent, paragraph(4).encode()) == []
 
 
-def test_a_purge_that_died_is_finished(store: Store, state: LivingState) -> None:
+def test_a_purge_that_died_is_finished(store: StateStore, state: LivingState) -> None:
     """The new state is committed, and nothing is removed yet."""
     embed = CountingEmbedder()
 
@@ -222,12 +224,12 @@ def test_a_purge_that_died_is_finished(store: Store, state: LivingState) -> None
         purge(store, state, ["d"], embed, commit=commit_and_die)
     now = store.current()
     assert now is not None and now != state and holding(store.folder.parent, paragraph(4).encode())
-    again, receipt = purge(store, now, ["d"], embed)
+    again, receipt = purge(store, now, ["d"], embed, commit=store.commit)
     assert again == now and receipt.documents == ("d",) and receipt.state_after == now.id
     assert holding(store.folder.parent, paragraph(4).encode()) == []
 
 
-def test_an_uncommitted_purge_of_what_was_removed_has_not_happened(store: Store, state: LivingState) -> None:
+def test_an_uncommitted_purge_of_what_was_removed_has_not_happened(store: StateStore, state: LivingState) -> None:
     embed = CountingEmbedder()
     state = edit_current(store, Changes(removed=("d",)), embed)
 
@@ -237,11 +239,11 @@ def test_an_uncommitted_purge_of_what_was_removed_has_not_happened(store: Store,
     with pytest.raises(RealmError, match="the database is away"):
         purge(store, state, ["d"], embed, commit=refuse)
     assert finish_purge(store, lambda: [state]) is None and holding(store.folder.parent, paragraph(4).encode())
-    _, receipt = purge(store, state, ["d"], embed)
+    _, receipt = purge(store, state, ["d"], embed, commit=store.commit)
     assert receipt.removed and holding(store.folder.parent, paragraph(4).encode()) == []
 
 
-def test_states_of_other_bases_keep_their_other_documents(store: Store, state: LivingState) -> None:
+def test_states_of_other_bases_keep_their_other_documents(store: StateStore, state: LivingState) -> None:
     """Both name the segment in which a document that is purged was added together with another one."""
     embed = CountingEmbedder()
     both = Changes((document("s", "S", 5), document("t", "T", 6)))
@@ -261,7 +263,7 @@ def test_states_of_other_bases_keep_their_other_documents(store: Store, state: L
     assert made[0].purges == made[1].purges == 1 and made[2] == kept
 
 
-def test_the_bases_of_all_states_are_named(store: Store, state: LivingState) -> None:
+def test_the_bases_of_all_states_are_named(store: StateStore, state: LivingState) -> None:
     embed = CountingEmbedder()
     other = edit(store, base_of(store, FIRST), Changes((document("x", "X", 7),)), embed)
     assert state.base == other.base
@@ -269,7 +271,7 @@ def test_the_bases_of_all_states_are_named(store: Store, state: LivingState) -> 
     assert len(receipt.remaining) == 2 and receipt.removed == ()
 
 
-def test_a_fold_is_stopped_and_starts_over(store: Store, state: LivingState) -> None:
+def test_a_fold_is_stopped_and_starts_over(store: StateStore, state: LivingState) -> None:
     class Stops(Activity):
         def check(self) -> None:
             raise RealmError("stop")

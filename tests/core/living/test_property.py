@@ -111,7 +111,7 @@ class World:
 
     def __init__(self, folder: Path, first: list[LivingDocument], *, with_base: bool) -> None:
         self.folder, self.embed = folder, CountingEmbedder()
-        self.store: Store = store_in(folder)
+        self.store = store_in(folder)
         self.known: dict[str, LivingDocument] = {}
         if with_base and first:
             self.state = base_of(self.store, first)
@@ -154,7 +154,7 @@ class World:
     def purge(self, document_id: str) -> None:
         if document_id not in self.known:
             return
-        self.state, _ = purge(self.store, self.state, [document_id], self.embed)
+        self.state, _ = purge(self.store, self.state, [document_id], self.embed, commit=self.store.commit)
         del self.known[document_id]
 
 
