@@ -91,13 +91,17 @@ def known_at(folder: Path, manifest: Mapping[str, Any], article: int, url: str) 
     """The metadata of the document in a row of a snapshot. `RealmError` where its table is missing or damaged."""
     if DOCUMENTS_FILE not in manifest["files"]:
         return known_of(manifest, url)
-    row = table_in(folder / DOCUMENTS_FILE).slice(article, 1).to_pylist()
-    return {name: row[0][name] for name in DOCUMENTS_SCHEMA.names}
+    documents = open_table(folder / DOCUMENTS_FILE, DOCUMENTS_SCHEMA, manifest["articles"])
+    known: dict[str, Any] = documents.slice(article, 1).to_pylist()[0]
+    return known
 
 
-def table_in(path: Path) -> pa.Table:
-    """An Arrow file, mapped. `RealmError` if it is missing or damaged."""
+def open_table(path: Path, schema: pa.Schema, rows: int) -> pa.Table:
+    """An Arrow file, mapped. `RealmError` if it is missing or damaged, or holds other rows."""
     try:
-        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise RealmError(f"{path} is missing or damaged: {error}.") from error
+    if table.schema != schema or len(table) != rows:
+        raise RealmError(f"{path} does not contain the {rows:,} rows that its manifest declares.")
+    return table

@@ -1,14 +1,13 @@
-"""Reads a corpus snapshot through memory maps: opening one takes the same time at any size.
+"""Reads a corpus snapshot through memory maps: opening one takes hardly longer at any size.
 
-A snapshot is immutable. Articles and blocks are in two Arrow files of several record batches; block ids are found by
-binary search in a sorted file of id prefixes. All methods are thread-safe.
+A snapshot is immutable. Articles and blocks are in two Arrow files; block ids are found by binary search in a sorted
+file of id prefixes. All methods are thread-safe.
 """
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pyarrow.compute as pc
 
 from realm_core.arrays import Mask, open_array
 from realm_core.corpus import tables
+from realm_core.corpus.metadata import open_table
 from realm_core.corpus.records import BLOCK_ID, Article, Block, Section, Span
 from realm_core.corpus.tasks import PACKAGES
 from realm_core.errors import RealmError
@@ -26,56 +26,6 @@ from realm_core.files import checksum, plain_name, read_json
 from realm_core.text.spelling import Lexicon
 
 _TITLES_READ = 500_000  # for the spelling of questions
-
-
-class _Batches:
-    """Random access to the record batches of one Arrow file."""
-
-    def __init__(self, path: Path, schema: pa.Schema, rows: int) -> None:
-        try:
-            self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
-            counts = [self._reader.get_batch(i).num_rows for i in range(self._reader.num_record_batches)]
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise RealmError(f"{path} is missing or damaged: {error}.") from error
-        if self._reader.schema != schema or sum(counts) != rows:
-            raise RealmError(f"{path} does not contain the {rows:,} rows that its manifest declares.")
-        self._first_rows = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
-        self._batches: list[pa.RecordBatch | None] = [None] * len(counts)
-        self._lock = threading.Lock()
-        self._path = path
-        self.rows = rows
-
-    def batch_of(self, row: int) -> tuple[pa.RecordBatch, int]:
-        """The batch that contains `row`, and the row's position in it."""
-        if not 0 <= row < self.rows:
-            raise IndexError(f"row {row} of {self.rows}")
-        number = int(np.searchsorted(self._first_rows, row, side="right")) - 1
-        batch = self._batches[number]
-        if batch is None:
-            with self._lock:
-                batch = self._batches[number] = self._reader.get_batch(number)
-        return batch, row - int(self._first_rows[number])
-
-    def validated(self) -> Iterator[pa.RecordBatch]:
-        """All batches, fully validated; `RealmError` for invalid offsets, invalid UTF-8 or a missing value."""
-        try:
-            for number in range(len(self._batches)):
-                batch = self._reader.get_batch(number)
-                batch.validate(full=True)
-                if any(column.null_count for column in batch.columns):
-                    raise RealmError(f"{self._path} is missing or damaged: a row lacks a value.")
-                yield batch
-        except (pa.ArrowException, OSError) as error:
-            raise RealmError(f"{self._path} is missing or damaged: {error}.") from error
-
-    def all(self) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Each batch and its first row."""
-        for first in self._first_rows[:-1].tolist():
-            yield self.batch_of(first)[0], first
-
-    def value(self, row: int, column: int) -> Any:
-        batch, position = self.batch_of(row)
-        return batch.column(column)[position].as_py()
 
 
 class Snapshot:
@@ -86,8 +36,10 @@ class Snapshot:
         self.manifest = manifest
         self.snapshot_id: str = manifest["snapshot_id"]
         self.articles: int = manifest["articles"]
-        self._blocks = _Batches(folder / tables.BLOCKS_FILE, tables.BLOCKS_SCHEMA, manifest["blocks"])
-        self._articles = _Batches(folder / tables.ARTICLES_FILE, tables.ARTICLES_SCHEMA, self.articles)
+        self.block_table = open_table(folder / tables.BLOCKS_FILE, tables.BLOCKS_SCHEMA, manifest["blocks"])
+        self.article_table = open_table(folder / tables.ARTICLES_FILE, tables.ARTICLES_SCHEMA, self.articles)
+        # Kept: a column finds a row in its batches by a table that takes a while to make.
+        self._blocks, self._articles = self.block_table.columns, self.article_table.columns
         self._prefixes = open_array(folder / tables.PREFIXES_FILE, np.uint64, (len(self),))
         self._rows = open_array(folder / tables.ROWS_FILE, np.int64, (len(self),))
         links: int = manifest.get("links", 0)
@@ -117,12 +69,11 @@ class Snapshot:
         return f"{source} {language}" if source in PACKAGES else f"{source} {name}"
 
     def __len__(self) -> int:
-        return self._blocks.rows
+        return len(self.block_table)
 
     def block(self, row: int) -> Block:
         """The block at `row`; IndexError if out of range."""
-        batch, position = self._blocks.batch_of(row)
-        block_id, article_row, start, end = (column[position].as_py() for column in batch.columns)
+        block_id, article_row, start, end = _values(self._blocks, row)
         return self.block_at(row, block_id, article_row, start, end)
 
     def block_at(self, row: int, block_id: str, article_row: int, start: int, end: int) -> Block:
@@ -137,7 +88,7 @@ class Snapshot:
         position = int(np.searchsorted(self._prefixes, prefix))
         while position < len(self) and self._prefixes[position] == prefix:
             row = int(self._rows[position])
-            if self._blocks.value(row, 0) == block_id:
+            if self._blocks[0][row].as_py() == block_id:
                 return row
             position += 1
         return None
@@ -158,40 +109,40 @@ class Snapshot:
 
     def article(self, row: int) -> Article:
         """The article at `row`; IndexError if out of range."""
-        batch, position = self._articles.batch_of(row)
-        article_id, title, url, text, sections = (column[position].as_py() for column in batch.columns)
+        article_id, title, url, text, sections = _values(self._articles, row)
         return Article(article_id, title, url, text, tuple(Section(s["heading"], s["start"]) for s in sections))
 
     def blocks_of_article(self, row: int) -> list[Block]:
         """The blocks of the article at `row`, in reading order."""
-        article = self.article(row)
+        article, owners = self.article(row), self._blocks[1]
+        first, stop = (
+            bisect_left(range(len(self)), wanted, key=lambda place: owners[place].as_py()) for wanted in (row, row + 1)
+        )
         blocks = []
-        for block_row in range(self._first_block(row), self._first_block(row + 1)):
-            batch, position = self._blocks.batch_of(block_row)
-            block_id, article_row, start, end = (column[position].as_py() for column in batch.columns)
+        for block_row in range(first, stop):
+            block_id, article_row, start, end = _values(self._blocks, block_row)
             blocks.append(_block(block_row, block_id, article_row, article, start, end))
         return blocks
 
     def articles_matching(self, expression: str) -> Iterator[int]:
         """Rows of the articles whose text contains a match of an RE2 expression, ignoring case; in order."""
-        for batch, first in self._articles.all():
-            matches = pc.match_substring_regex(batch.column(3), expression, ignore_case=True)
-            for row in pc.indices_nonzero(matches).to_pylist():
-                yield first + row
+        first = 0
+        for texts in self._articles[3].chunks:
+            matches = pc.match_substring_regex(texts, expression, ignore_case=True)
+            yield from (first + row for row in pc.indices_nonzero(matches).to_pylist())
+            first += len(texts)
 
     def rows_from(self, address: str) -> Mask:
         """bool [N]: the blocks of the articles whose addresses begin with `address`."""
-        found_A = np.zeros(self.articles, np.bool_)
-        for batch, first in self._articles.all():
-            found_A[first : first + batch.num_rows] = pc.starts_with(batch.column(2), address).to_numpy(False)
-        owners = [batch.column(1).to_numpy() for batch, _ in self._blocks.all()]
-        return found_A[np.concatenate(owners)] if owners else np.zeros(0, np.bool_)
+        found_A = pc.starts_with(self._articles[2], address).to_numpy()
+        rows: Mask = found_A[self._blocks[1].to_numpy()]
+        return rows
 
     def titles(self, most: int) -> Iterator[str]:
         """Titles of the articles in order; where there are more than `most`, about so many, evenly spaced."""
-        step = max(1, -(-self.articles // most))
-        for batch, first in self._articles.all():
-            yield from batch.column(1).take(pa.array(range(-first % step, batch.num_rows, step))).to_pylist()
+        rows = pa.array(range(0, self.articles, max(1, -(-self.articles // most))), pa.int64())
+        for titles in self._articles[1].take(rows).chunks:
+            yield from titles.to_pylist()
 
     @cached_property
     def title_words(self) -> Lexicon:
@@ -203,18 +154,13 @@ class Snapshot:
         titles: list[str] = []
         texts: list[str] = []
         open_row, title, text = -1, "", ""
-        row, stop = start, min(stop, len(self))
-        while row < stop:
-            batch, position = self._blocks.batch_of(row)
-            taken = batch.slice(position, stop - row)
-            columns = (taken.column(i).to_pylist() for i in (1, 2, 3))
-            for article_row, first, last in zip(*columns, strict=True):
-                if article_row != open_row:
-                    open_row = article_row
-                    title, text = self._articles.value(article_row, 1), self._articles.value(article_row, 3)
-                titles.append(title)
-                texts.append(text[first:last])
-            row += taken.num_rows
+        columns = (column.slice(start, max(stop - start, 0)).to_pylist() for column in self._blocks[1:])
+        for article_row, first, last in zip(*columns, strict=True):
+            if article_row != open_row:
+                open_row = article_row
+                title, text = self._articles[1][article_row].as_py(), self._articles[3][article_row].as_py()
+            titles.append(title)
+            texts.append(text[first:last])
         return titles, texts
 
     @property
@@ -232,13 +178,17 @@ class Snapshot:
     def verify(self) -> None:
         """Check every file against its checksum and validate all rows; reads everything."""
         verify_files(self.folder)
-        for batch in self._articles.validated():
-            sections = batch.column("sections").flatten()
-            if sections.null_count or any(part.null_count for part in sections.flatten()):
-                raise RealmError(
-                    f"{self.folder / tables.ARTICLES_FILE} is missing or damaged: a section lacks a value."
-                )
-        for batch in self._blocks.validated():
+        for name, table in ((tables.ARTICLES_FILE, self.article_table), (tables.BLOCKS_FILE, self.block_table)):
+            try:
+                table.validate(full=True)
+            except (pa.ArrowException, OSError) as error:
+                raise RealmError(f"{self.folder / name} is missing or damaged: {error}.") from error
+            if any(column.null_count for column in table.columns):
+                raise RealmError(f"{self.folder / name} is missing or damaged: a row lacks a value.")
+        sections = pc.list_flatten(self.article_table.column("sections"))
+        if sections.null_count or any(part.null_count for part in sections.flatten()):
+            raise RealmError(f"{self.folder / tables.ARTICLES_FILE} is missing or damaged: a section lacks a value.")
+        for batch in self.block_table.to_batches():
             owners, starts, ends = (batch.column(name).to_numpy() for name in ("article", "start", "end"))
             if ((owners < 0) | (owners >= self.articles) | (starts < 0) | (ends < starts)).any():
                 raise RealmError(f"{self.folder / tables.BLOCKS_FILE} is damaged: a block lies in no article.")
@@ -249,16 +199,12 @@ class Snapshot:
             if ((self.shared_R4 < 0).any(axis=1) | (self.shared_R4[:, :2] >= limits).any(axis=1)).any():
                 raise RealmError(f"{self.folder / tables.SHARED_FILE} is damaged: it refers to rows that do not exist.")
 
-    def _first_block(self, article_row: int) -> int:
-        """The first row whose block belongs to `article_row` or a later one; blocks are sorted by article row."""
-        low, high = 0, len(self)
-        while low < high:
-            middle = (low + high) // 2
-            if self._blocks.value(middle, 1) < article_row:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+
+def _values(columns: Sequence[pa.ChunkedArray], row: int) -> list[Any]:
+    """The values of a row; IndexError if out of range."""
+    if not 0 <= row < len(columns[0]):
+        raise IndexError(f"row {row} of {len(columns[0])}")
+    return [column[row].as_py() for column in columns]
 
 
 def verify_files(folder: Path) -> int:

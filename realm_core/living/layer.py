@@ -24,7 +24,7 @@ from torch import Tensor
 
 from realm_core.arrays import Mask, Rows
 from realm_core.corpus import tables
-from realm_core.corpus.metadata import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, known_of, table_in
+from realm_core.corpus.metadata import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, known_of, open_table
 from realm_core.corpus.records import Block
 from realm_core.corpus.sharing import Shared, shared_in
 from realm_core.corpus.store import Snapshot
@@ -86,13 +86,10 @@ class Layer:
         self.vectors = StoredVectors(index)
         if (self.vectors.snapshot_id, self.vectors.rows) != (self.snapshot.snapshot_id, len(self.snapshot)):
             raise RealmError(f"The index {index} is not of the corpus {corpus}.")
-        self.article_table = table_in(corpus / tables.ARTICLES_FILE)
-        self.block_table = table_in(corpus / tables.BLOCKS_FILE)
+        self.article_table, self.block_table = self.snapshot.article_table, self.snapshot.block_table
         self.document_table = None
         if DOCUMENTS_FILE in self.snapshot.manifest["files"]:
-            self.document_table = table_in(corpus / DOCUMENTS_FILE)
-            if self.document_table.schema != DOCUMENTS_SCHEMA or len(self.document_table) != self.articles:
-                raise RealmError(f"{corpus / DOCUMENTS_FILE} is not the table of documents of this corpus.")
+            self.document_table = open_table(corpus / DOCUMENTS_FILE, DOCUMENTS_SCHEMA, self.articles)
         # The document of each row, ascending, so that a document's rows are found by bisection.
         self.owners_N: Rows = self.block_table.column("article").to_numpy()
         self.stored_N: Rows | None = None

@@ -12,7 +12,7 @@ import pytest
 
 from realm_core.corpus import tables, work
 from realm_core.corpus.ingest import ingest
-from realm_core.corpus.metadata import DOCUMENTS_FILE, composed, table_in
+from realm_core.corpus.metadata import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, composed, open_table
 from realm_core.corpus.rows import JsonLinesSource
 from realm_core.corpus.store import Snapshot
 from realm_core.runs.activity import Activity
@@ -43,7 +43,7 @@ def ingested(folder: Path, rows: list[dict[str, Any]], name: str = "mine") -> Sn
 def test_what_a_row_states_is_kept_and_the_rest_is_the_corpus_s(tmp_path: Path, small_parts: None) -> None:
     snapshot = ingested(tmp_path, [ROWS[0], {**ROWS[1], **STATED}, {**ROWS[2], "tags": "city", "date": ""}])
     own = {**OWN, "collection": "mine"}
-    assert table_in(snapshot.folder / DOCUMENTS_FILE).to_pylist() == [
+    assert open_table(snapshot.folder / DOCUMENTS_FILE, DOCUMENTS_SCHEMA, 3).to_pylist() == [
         own,
         {
             "licence": "CC0",
