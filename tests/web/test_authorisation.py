@@ -259,24 +259,33 @@ def test_every_address_is_tested() -> None:
     assert set(names(get_resolver().url_patterns)) == PAGES.keys() | API.keys()
 
 
-@pytest.fixture
-def callers(db: None) -> dict[str, Client]:
-    """A browser or a program for each of `CALLERS`."""
-    people = {
-        "asker": User.objects.create_user("Memo"),
-        "curator": User.objects.create_user("Cora"),
-        "admin": User.objects.create_user("Stella", is_staff=True),
-    }
-    people["curator"].groups.add(Group.objects.get_or_create(name="curators")[0])
-    found = {"anonymous": Client()}
-    for name in CALLERS[1:]:
+class Callers(dict[str, Client]):
+    """A browser or a program for each of `CALLERS`, made for its first call; to make all takes longer."""
+
+    def __init__(self) -> None:
+        self._people = {
+            "asker": User.objects.create_user("Memo"),
+            "curator": User.objects.create_user("Cora"),
+            "admin": User.objects.create_user("Stella", is_staff=True),
+        }
+        self._people["curator"].groups.add(Group.objects.get_or_create(name="curators")[0])
+
+    def __missing__(self, name: str) -> Client:
         who, _, scope = name.partition("'s ")
-        found[name] = TokenClient(people[who], scope) if scope else logged_in(people[who])
-    return found
+        if who == "anonymous":
+            self[name] = Client()
+        else:
+            self[name] = TokenClient(self._people[who], scope) if scope else logged_in(self._people[who])
+        return self[name]
+
+
+@pytest.fixture
+def callers(db: None) -> Callers:
+    return Callers()
 
 
 @pytest.mark.parametrize("name", [*PAGES, *FORMS])
-def test_page(name: str, settings: Any, callers: dict[str, Client], engine: FakeEngine) -> None:
+def test_page(name: str, settings: Any, callers: Callers, engine: FakeEngine) -> None:
     page = PAGES[name] if name in PAGES else FORMS[name]
     for closed in (False, True):
         settings.REALM_PUBLIC = not closed
@@ -300,7 +309,7 @@ def test_page(name: str, settings: Any, callers: dict[str, Client], engine: Fake
 def test_address_of_the_api(
     name: str,
     settings: Any,
-    callers: dict[str, Client],
+    callers: Callers,
     engine: FakeEngine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -327,7 +336,7 @@ def _asked(needs: str, closed: bool, callers: Sequence[str]) -> list[str]:
     return [who for who in callers if everybody or who in {"anonymous", "asker"} | (on_open - on_closed)]
 
 
-def test_a_token_opens_no_page(callers: dict[str, Client]) -> None:
+def test_a_token_opens_no_page(callers: Callers) -> None:
     for address in ("/account/", "/manage/", "/manage/feedback/"):
         assert callers["admin's operate"].get(address).status_code == 302
 
@@ -345,12 +354,13 @@ def test_htmx_is_sent_to_the_login_as_a_whole(settings: Any, db: None) -> None:
     assert response["HX-Redirect"] == "/accounts/login/?next=/history/%3Fpage%3D2"
 
 
-def test_a_closed_account_is_nobody(callers: dict[str, Client], settings: Any) -> None:
+def test_a_closed_account_is_nobody(callers: Callers, settings: Any) -> None:
     settings.REALM_PUBLIC = False
+    everybody = [callers[who] for who in CALLERS]
     User.objects.update(is_active=False)
-    for who in CALLERS:
-        assert callers[who].get("/manage/").status_code == 302
-        assert callers[who].get("/api/v1/jobs").status_code == 401
+    for client in everybody:
+        assert client.get("/manage/").status_code == 302
+        assert client.get("/api/v1/jobs").status_code == 401
 
 
 def _call(client: Client, call: Address, address: str) -> Any:
