@@ -28,7 +28,7 @@ from webapp.deployments.service import check
 from webapp.models import ApiToken, AskedAnswer, Deployment, IndexGeneration, WebProcess
 
 LOADING_TAKES_S = 3.0
-THINKS_S = 0.2  # without a pause the askers would take the processors from the other tests
+THINKS_S = 0.4  # without a pause the askers would take the processors from the other tests
 QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
 
 

@@ -67,7 +67,7 @@ class Critic:
 
 def asking(ask: Callable[[str], tuple[int, str]], count: int = 1) -> Askers:
     """People who ask, with a pause: without one they would take the processors from the other tests."""
-    return Askers(ask, QUESTIONS, count, thinks_s=0.2)
+    return Askers(ask, QUESTIONS, count, thinks_s=0.4)
 
 
 class Stream(threading.Thread):
