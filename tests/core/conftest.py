@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +12,13 @@ from hypothesis import settings
 
 from realm_core.serving.engine import Engine
 from tests.core.engines import engine_of
+from tests.core.examples import examples
 from tests.tiny import tiny_deployment
 
 # For matrices this small a second thread costs more than it gives, and with one all sums are made in one order.
 torch.set_num_threads(1)
 # How long an example takes says nothing on a machine that does other things too.
-settings.register_profile("realm_core", deadline=None, max_examples=100 if os.environ.get("NIGHTLY") == "1" else 40)
+settings.register_profile("realm_core", deadline=None, max_examples=examples(100))
 settings.load_profile("realm_core")
 
 

@@ -21,6 +21,7 @@ from realm_core.corpus.worker import prepare, to_request
 from realm_core.errors import RealmError
 from realm_core.runs.activity import Activity
 from tests.core.corpus.dumps import dump, page
+from tests.core.examples import examples
 from tests.in_memory_source import InMemorySource
 
 
@@ -112,7 +113,7 @@ sentences = st.lists(words | links, min_size=1, max_size=20).map(lambda parts: "
 articles = st.lists(sentences | st.sampled_from(["\n\n", "\n== Part ==\n", "\n* ", "{{Box|[[no]]}}"]), max_size=60)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(articles.map("".join))
 def test_each_link_of_a_block_has_the_text_of_its_source(wikitext: str) -> None:
     """Sentences are too short to be split, so no link is lost."""
@@ -122,7 +123,7 @@ def test_each_link_of_a_block_has_the_text_of_its_source(wikitext: str) -> None:
     assert found == anchors_in(hidden.sub("", wikitext))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(articles.map("".join))
 def test_text_is_the_same_without_the_brackets_of_links(wikitext: str) -> None:
     hidden = re.compile(r"\[\[File:.*?\]\]\]\]")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from realm_core.corpus.packing import MAX_BLOCK_CHARACTERS, MAX_TITLE_WORDPIECES, MAX_WORDPIECES, Packer
 from realm_core.corpus.records import Article, Section
 from realm_core.text.wordpieces import Wordpieces
+from tests.core.examples import examples
 
 WORDPIECES = Wordpieces.default()
 PACKER = Packer(WORDPIECES)
@@ -37,7 +38,7 @@ def joined_length(title: str, body: str) -> int:
     return 3 + min(title_count, MAX_TITLE_WORDPIECES) + body_count
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     title=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40) | st.just("word " * 90), text=texts
 )

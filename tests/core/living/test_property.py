@@ -18,6 +18,7 @@ from realm_core.living.index import LivingIndex
 from realm_core.living.purging import purge
 from realm_core.living.state import LivingState
 from realm_core.living.store import Store
+from tests.core.examples import examples
 from tests.core.living.building import (
     BLOCK_HASH,
     NAME,
@@ -168,7 +169,7 @@ def assert_best(found: Answers, ranked: Answers, k: int) -> None:
         assert set(own[better:]) <= last and len(set(own)) == len(own)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     first=st.lists(documents, max_size=4, unique_by=lambda one: one.id),
     with_base=st.booleans(),

@@ -17,6 +17,7 @@ from realm_core.model.packed import Packed
 from realm_core.runs.activity import Activity
 from realm_core.text.joins import Joined, join_block, join_pair, join_query
 from realm_core.text.wordpieces import Encoded, Wordpieces
+from tests.core.examples import examples
 from tests.tiny import ARTICLES, tiny_snapshot
 
 WORDPIECES = Wordpieces.default()
@@ -83,7 +84,7 @@ def assert_same(packed: Packed, joined: Sequence[Joined]) -> None:
         assert made.dtype == torch.int64 and made.tolist() == getattr(wanted, name).tolist(), name
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(rows=ROWS, limit=LIMITS)
 def test_blocks(corpus: Corpus, rows: list[int], limit: int) -> None:
     packed = corpus.joiner.blocks(np.array(rows), limit)
@@ -99,13 +100,13 @@ def test_the_null_block_is_an_ordinary_empty_one(corpus: Corpus) -> None:
     assert WORDPIECES.pieces(pair.ids_T.tolist()) == ["[CLS]", "who", "?", "[SEP]", "[SEP]"]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(texts=st.lists(st.sampled_from(QUESTIONS), min_size=1, max_size=5))
 def test_queries(corpus: Corpus, texts: list[str]) -> None:
     assert_same(corpus.joiner.queries(queries(texts)), join_query(WORDPIECES, texts, 64))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(rows=ROWS, limit=LIMITS, title=st.booleans(), data=st.data())
 def test_pairs(corpus: Corpus, rows: list[int], limit: int, title: bool, data: st.DataObject) -> None:
     texts = data.draw(st.lists(st.sampled_from(QUESTIONS), min_size=len(rows), max_size=len(rows)))
@@ -119,7 +120,7 @@ def test_pairs(corpus: Corpus, rows: list[int], limit: int, title: bool, data: s
     assert length_P.tolist() == [one.body_stop - one.body_start for one in joined]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(rows=st.lists(st.integers(0, len(TEXTS) - 1), min_size=1, max_size=4), limit=LIMITS, data=st.data())
 def test_blocks_without_a_part(corpus: Corpus, rows: list[int], limit: int, data: st.DataObject) -> None:
     bodies = [corpus.body_encodings[row].ids for row in rows]
@@ -156,7 +157,7 @@ def test_pieces_are_repeated_and_truncated() -> None:
 SEQUENCES = st.lists(st.lists(st.integers(1, 99), max_size=5), min_size=3, max_size=3)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(parts=st.lists(SEQUENCES, min_size=1, max_size=4))
 def test_pieces_are_concatenated(parts: list[list[list[int]]]) -> None:
     packed = concatenated([Pieces.of(part, CPU, segment=number) for number, part in enumerate(parts)])

@@ -20,6 +20,7 @@ from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training import occurrences as occurrences_module
 from realm_core.training.occurrences import OccurrenceFinder, Occurrences, find_all
+from tests.core.examples import examples
 from tests.core.running import Stopping
 from tests.core.training.material import QUESTIONS
 from tests.tiny import tiny_snapshot
@@ -145,7 +146,7 @@ def _starts(text: str) -> list[int]:
     return [0, *(place + 1 for place, character in enumerate(text) if character == " ")]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(answer=st.lists(st.sampled_from(PLAIN), min_size=1, max_size=3), article=st.sampled_from(["", "the ", "An "]))
 def test_among_plain_words_every_place_is_found_and_no_other(plain: Corpus, answer: list[str], article: str) -> None:
     found = plain.find(article + " ".join(answer))
@@ -160,7 +161,7 @@ def squeezed(text: str) -> str:
     return normalise_answer(text).replace(" ", "")
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(answer=st.lists(st.sampled_from([*MARKED, *PLAIN[:3], "the", "a"]), min_size=1, max_size=3))
 def test_what_is_found_reads_the_answer(marked: Corpus, answer: list[str]) -> None:
     wanted = " ".join(answer)
@@ -262,7 +263,7 @@ def test_known_expressions(cases: Corpus, text: str, expression: str, said: list
     assert [span for _, span in cases.said(found)] == said
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     expressions=st.lists(
         st.sampled_from(["nile", r"ni\w", r"\d+", "the nile|ada", "(ni)?le", "x*", "s", r"\W10", "man"]),
