@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -124,8 +125,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """From here on the garbage collector looks through what the tests make, and not through all that was loaded."""
+    """From here on the garbage collector looks through what the tests make, and not through all that was loaded.
+
+    pytest attaches its handlers to the root logger and to all that do not propagate to it, six times for each test;
+    torch alone has forty of these.
+    """
+    for name, logger in logging.Logger.manager.loggerDict.items():
+        if name.partition(".")[0] == "torch" and isinstance(logger, logging.Logger):
+            logger.propagate = True
     gc.freeze()
+    gc.set_threshold(50_000, 20, 50)  # with 700, 10 and 10, as usual, it takes a twentieth of the time
     gc.enable()
 
 
@@ -155,6 +164,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("skipped tests count as failures")
         for name in _skipped:
             terminalreporter.line(name)
+
+
+def _unused() -> None:
+    """Stands in for what a plugin would do around every test for marks and settings that no test has."""
+
+
+# Each would be set up 5,600 times.
+_dj_autoclear_mailbox = _django_clear_site_cache = _django_isolate_apps = _django_set_urlconf = pytest.fixture(
+    scope="session"
+)(_unused)
+_pw_trace_api_requests = _template_string_if_invalid_marker = _django_set_urlconf
 
 
 @pytest.fixture(scope="session")
