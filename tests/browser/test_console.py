@@ -90,12 +90,12 @@ def test_start_a_job_watch_it_and_follow_it_to_its_end(console: Page, live_serve
     page.get_by_label("Index").select_option(index=1)
     page.get_by_role("button", name="Fine-tune").click()
     expect(page.locator("#id_epochs_error")).to_contain_text("Must be at least 1, not 0.")
-    page.get_by_label("Epochs").fill("3")
+    page.get_by_label("Epochs").fill("4")
     page.get_by_text("more settings").click()
     page.get_by_label("Dropout").fill("0.2")
     page.get_by_role("button", name="Fine-tune").click()
     expect(page.locator(".state-line")).to_contain_text("queued")
-    expect(page.locator("dd strong")).to_have_text(["3", "0.2"])  # what differs from its default
+    expect(page.locator("dd strong")).to_have_text(["4", "0.2"])  # what differs from its default
     job = Job.objects.get()
 
     # A worker takes it; the page sees that by itself.
