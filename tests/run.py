@@ -5,9 +5,10 @@ python -m tests.run [arguments for pytest]
 Tests marked `nightly`, which take minutes, are among them with NIGHTLY=1 in the environment. Whatever is marked
 `both_databases` or `postgresql_only` runs in the one stream that has a PostgreSQL server. The other files are divided
 over three streams by the seconds that each took when `MEASURE=1 make test` last ran (tests/seconds.json), the longest
-first, so that all streams end at about the same time; files that share a server or a browser stay together. The first
-stream writes to the terminal as it goes, the output of the others follows when they are done. Each computes with one
-thread, because the streams share the processors. They also share a migrated database, which each copies, and the
+first, so that all streams end at about the same time; files that share a server or a browser stay together. The third
+begins when PostgreSQL's ends: three processes keep two processors busy, and a fourth makes all of them dearer. The
+first stream writes to the terminal as it goes, the output of the others follows when they are done. Each computes with
+one thread, because the streams share the processors. They also share a migrated database, which each copies, and the
 bytecode of all modules. Temporary files are in memory where there is room: the suite makes and removes some hundred
 thousand of them, for which a disk may take a third of its time.
 """
@@ -21,11 +22,12 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from tests import forked
 from tests.migrated import VARIABLE, migrate
@@ -33,7 +35,8 @@ from tests.postgres import postgres
 
 _NO_TESTS = 5  # pytest's exit status
 _SLOWEST = 15  # tests of each stream whose seconds are told
-_STREAMS = 3  # beside PostgreSQL's; with four all of them took about a fifth more processor time
+_STREAMS = 3
+_POSTGRESQL = "PostgreSQL"  # among the seconds: how long its stream took
 _SECONDS = Path(__file__).with_name("seconds.json")
 _NEW_FILE_S = 2.0  # of a file that has not been measured yet
 _TOGETHER = ("tests/browser/", "tests/clients/", "tests/attacks/")  # one browser or one server for each
@@ -70,6 +73,10 @@ class Stream:
         self.title, self._output = title, output
         self._process = forked.start(command, environment=environment, output=output or sys.stdout.buffer)
 
+    def wait(self) -> None:
+        """Until it has ended."""
+        self._process.wait()
+
     def finish(self) -> int:
         """Wait, show what was kept back, and return the exit status."""
         status = self._process.wait()
@@ -87,15 +94,17 @@ class Stream:
 
 
 def divide(files: Iterable[str], seconds: dict[str, float], count: int) -> list[list[str]]:
-    """`files` in `count` shares that take about as long as one another: the longest first, to the shortest share.
+    """`files` in `count` shares that end at about the same time: the longest first, to the shortest share.
 
-    Those of one of the folders `_TOGETHER` are in one share.
+    The last begins when PostgreSQL's stream ends. Those of one of the folders `_TOGETHER` are in one share.
     """
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for file in files:
         groups[next((folder for folder in _TOGETHER if file.startswith(folder)), file)].append(file)
     lengths_s = {name: sum(seconds.get(file, _NEW_FILE_S) for file in group) for name, group in groups.items()}
-    shares: list[tuple[float, int, list[str]]] = [(0.0, number, []) for number in range(count)]
+    shares: list[tuple[float, int, list[str]]] = [(0.0, number, []) for number in range(count - 1)]
+    shares.append((seconds.get(_POSTGRESQL, 0.0), count - 1, []))
+    heapq.heapify(shares)
     for name in sorted(groups, key=lambda name: (-lengths_s[name], name)):
         taken_s, number, share = heapq.heappop(shares)
         share += groups[name]
@@ -141,19 +150,30 @@ def main() -> int:
         migrate(made)
         os.environ[VARIABLE] = str(made)
         url = stack.enter_context(postgres())
+
+        def started(title: str, which: str, arguments: list[str], **more: Any) -> Stream:
+            stream = Stream(title, which, arguments, **more)
+            stack.callback(stream.end)
+            return stream
+
+        def kept() -> IO[bytes]:
+            return stack.enter_context(tempfile.TemporaryFile())
+
         streams: list[Stream] = []
+        print(f"== SQLite, 1 of {len(shares)} ==", flush=True)
         for number, share in enumerate(shares, 1):
-            kept = stack.enter_context(tempfile.TemporaryFile()) if streams else None
+            if number == len(shares):
+                began = time.monotonic()
+                postgresql = started(_POSTGRESQL, _ON_POSTGRESQL, on_postgresql, url=url, output=kept())
+                if number > 1:
+                    postgresql.wait()
+                postgresql_s = time.monotonic() - began
             title, path = f"SQLite, {number} of {len(shares)}", measured / f"{number}.json"
-            streams.append(Stream(title, _ON_SQLITE, share, output=kept, seconds=path))
-            stack.callback(streams[-1].end)
-        print(f"== {streams[0].title} ==", flush=True)
-        kept = stack.enter_context(tempfile.TemporaryFile())
-        streams.append(Stream("PostgreSQL", _ON_POSTGRESQL, on_postgresql, url=url, output=kept))
-        stack.callback(streams[-1].end)
-        statuses = [stream.finish() for stream in streams]
+            streams.append(started(title, _ON_SQLITE, share, output=kept() if streams else None, seconds=path))
+        statuses = [stream.finish() for stream in [*streams, postgresql]]
         if os.environ.get("MEASURE") == "1" and not chosen:
             taken = {file: s for path in measured.iterdir() for file, s in json.loads(path.read_text()).items()}
+            taken[_POSTGRESQL] = round(postgresql_s, 1)
             _SECONDS.write_text(json.dumps(dict(sorted(taken.items())), indent=1) + "\n")
     failed = [status for status in statuses if status not in (0, _NO_TESTS)]
     return failed[0] if failed else min(statuses)

@@ -26,6 +26,11 @@ def test_more_streams_than_files_leave_some_empty() -> None:
     assert divide(["a"], {}, 3) == [["a"], [], []]
 
 
+def test_the_last_stream_begins_after_that_of_postgresql() -> None:
+    shares = divide(["a", "b", "c", "d"], {**dict.fromkeys("abcd", 10.0), "PostgreSQL": 15.0}, 2)
+    assert sorted(map(len, shares)) == [1, 3] and len(shares[1]) == 1
+
+
 def test_files_for_postgresql_are_found_by_their_marks(tmp_path: Path) -> None:
     marked, plain, alone = (tmp_path / f"test_{name}.py" for name in ("marked", "plain", "alone"))
     marked.write_text("import pytest\n\npytestmark = [pytest.mark.django_db, pytest.mark.both_databases]\n")
