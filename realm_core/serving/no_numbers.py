@@ -1,7 +1,7 @@
-"""Questions that no number and no date answers: "Mozart's birthplace", "Who …?", "How did she die?". English alone.
+"""Questions whose answer cannot be a number or a date, in English: "Mozart's birthplace", "Who …?", "How did she die?".
 
-The reader would mark the year in which Mozart was born where nothing says where. So the logits of spans that are
-nothing but a number or a date are lowered by `future_years.PENALTY`: another span wins, or "not here".
+Where a block does not name the place, the reader would mark the year of the birth. So the logits of spans that are only
+a number or a date are lowered by `future_years.PENALTY`: another span wins, or "not here".
 
 Legend: L wordpieces of a block, M longest span.
 """

@@ -10,6 +10,7 @@ from django import forms
 
 from realm_core.settings import ANY, FILE, Setting, flat
 from realm_core.training.ablation import ROWS, AblationConfig
+from realm_core.training.config import FinetuneConfig
 from tests.web.conftest import Person
 from tests.web.console import another_model
 from tests.web.operating import ablation, question_set
@@ -70,6 +71,8 @@ def test_a_stage_of_an_ablation_is_described_as_the_job_of_its_kind() -> None:
         differing = {"epochs", "pairs", "reader_lr", "head_lr"} if kind == "finetune" else set()
         assert stage.keys() <= own.keys()
         assert {name for name, schema in stage.items() if schema != own[name]} == differing
+    # A reader that is trained further at the rate of an untrained one forgets when to be silent.
+    assert 10 * FinetuneConfig().reader_lr <= AblationConfig().finetune.reader_lr
     names: dict[str, Setting] = {one.name: one for one in ABLATE.described()}
     for one in KINDS["pretrain"].described():
         if one.name not in ("name", "masking", "refresh", "refresh_every"):

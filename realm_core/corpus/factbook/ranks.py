@@ -13,7 +13,7 @@ from realm_core.corpus.factbook.country import Country
 
 TITLE: Final = "Largest and smallest countries"
 _ORDINALS: Final = ("", "second ", "third ", "fourth ", "fifth ", "sixth ", "seventh ", "eighth ", "ninth ", "tenth ")
-# Folders of the source that are whole continents. Russia is in none of them that is.
+# Only these folders of the source are whole continents. Asia is several folders, and Russia is filed under one of them.
 _CONTINENTS: Final = {"africa": "Africa", "south-america": "South America"}
 _NO_COUNTRIES: Final = {"European Union"}
 

@@ -34,6 +34,7 @@ def entries() -> dict[str, str]:
             "Plato: ancient Athenian philosopher; pupil of Socrates; teacher of Aristotle. "
             "Plato was born in 428 BC and died in 347 BC.",
         ),
+        ("Chosen", "Chosen: the name for Korea as a Japanese province (1910-1945)."),
         ("Lech Walesa", "Lech Walesa, also called Walesa: Polish labor leader and statesman. It was born in 1943."),
     ],
 )
