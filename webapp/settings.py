@@ -336,6 +336,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
+    "PATH_CONVERTER_OVERRIDES": {"any_text": str},
     "ENUM_NAME_OVERRIDES": {
         "KindEnum": "webapp.jobs.serializers.KIND_CHOICES",
         "GoneEvidenceKindEnum": "webapp.asking.serializers.GONE_KINDS",

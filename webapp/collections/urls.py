@@ -12,5 +12,5 @@ console = [
 
 rest = [
     path("collections", api.CollectionsView.as_view(), name="api-collections"),
-    path("collections/<path:name>", api.CollectionView.as_view(), name="api-collection"),
+    path("collections/<any_text:name>", api.CollectionView.as_view(), name="api-collection"),
 ]

@@ -42,10 +42,10 @@ rest = [
     path("documents/bulk", _uploads(api.BulkView.as_view()), name="api-documents-bulk"),
     path("purges", purge_api.PurgesView.as_view(), name="api-purges"),
     path("purges/<uuid:purge_id>", purge_api.PurgeView.as_view(), name="api-purge"),
-    path("originals/<path:document_id>", original_api.OriginalView.as_view(), name="api-original"),
+    path("originals/<any_text:document_id>", original_api.OriginalView.as_view(), name="api-original"),
     path("document-changes", ledger_api.DocumentChangesView.as_view(), name="api-document-changes"),
     path("document-changes/<int:change_id>/answers", ledger_api.ChangeAnswersView.as_view(), name="api-change-answers"),
     # Before the document itself, whose id may have any characters.
-    path("documents/<path:document_id>/touched", ledger_api.TouchedView.as_view(), name="api-document-touched"),
-    path("documents/<path:document_id>", _uploads(api.DocumentView.as_view()), name="api-document"),
+    path("documents/<any_text:document_id>/touched", ledger_api.TouchedView.as_view(), name="api-document-touched"),
+    path("documents/<any_text:document_id>", _uploads(api.DocumentView.as_view()), name="api-document"),
 ]

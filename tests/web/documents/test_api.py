@@ -39,6 +39,7 @@ def test_a_document_is_added_shown_changed_and_removed(deployed: Deployment, pro
     assert changed.status_code == 200 and changed.json()["documents"][0]["status"] == "changed"
     assert program.delete("/api/v1/documents/turku").status_code == 204
     assert problem(program.delete("/api/v1/documents/turku"), 404)["detail"] == "The corpus has no document 'turku'."
+    assert "The corpus has no document" in problem(program.delete("/api/v1/documents/tur%0Aku"), 404)["detail"]
     problem(program.put("/api/v1/documents/turku", TURKU, content_type="application/json"), 400)  # it has an id
     assert [one["id"] for one in Client().get("/api/v1/documents?status=removed").json()["results"]] == ["turku"]
 

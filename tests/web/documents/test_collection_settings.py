@@ -54,6 +54,7 @@ def test_a_collection_is_set_up_and_what_is_not_given_stays(program: TokenClient
 
 def test_a_name_is_written_as_documents_write_it(program: TokenClient) -> None:
     assert put(program, " press  room ", {}).json()["name"] == "press room"
+    assert put(program, "press\n room\x03", {}).json()["name"] == "press room"
     assert put(program, "press room", {}).status_code == 200
     assert program.get("/api/v1/collections/press%20%20room").status_code == 200
 
