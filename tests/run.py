@@ -31,6 +31,7 @@ from typing import IO, Any
 
 from tests import forked
 from tests.migrated import VARIABLE, migrate
+from tests.nightly import NIGHTLY
 from tests.postgres import postgres
 
 _NO_TESTS = 5  # pytest's exit status
@@ -68,7 +69,7 @@ class Stream:
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # each process would compile everything anew
         if seconds is not None:
             environment["TEST_SECONDS"] = str(seconds)
-        which = which if os.environ.get("NIGHTLY") == "1" else f"({which}) and not nightly"
+        which = which if NIGHTLY else f"({which}) and not nightly"
         command = [sys.executable, "-m", "pytest", "-m", which, f"--durations={_SLOWEST}", *arguments]
         self.title, self._output = title, output
         self._process = forked.start(command, environment=environment, output=output or sys.stdout.buffer)

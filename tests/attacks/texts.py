@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any, Final
 
 import pytest
+
+from tests.nightly import NIGHTLY
 
 _MEGABYTE: Final = 1 << 20
 
@@ -41,12 +42,11 @@ TYPED: Final = {name: text for name, text in TEXTS.items() if name != "half a su
 SHORT: Final = {name: text for name, text in TYPED.items() if len(text) < 5000}
 
 _TURNS: Final = 3
-_NIGHTLY: Final = os.environ.get("NIGHTLY") == "1"
 
 
 def some(texts: Mapping[str, str], turn: int) -> list[tuple[str, str]]:
     """Every third of the texts with its name, from number `turn` on; all of them at night."""
-    return list(texts.items()) if _NIGHTLY else list(texts.items())[turn % _TURNS :: _TURNS]
+    return list(texts.items()) if NIGHTLY else list(texts.items())[turn % _TURNS :: _TURNS]
 
 
 def in_turn(texts: Mapping[str, str], turn: int) -> list[Any]:

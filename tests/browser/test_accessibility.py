@@ -30,6 +30,7 @@ from pytest_django.live_server_helper import LiveServer
 import webapp.serving.engine
 from realm_core.errors import RealmError
 from tests.browser.test_console import addresses
+from tests.nightly import NIGHTLY
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.console import another_index, another_model, question_set, whole, write_files
 from tests.web.documents.conftest import answering, deployed, folders  # noqa: F401  (fixtures)
@@ -47,7 +48,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "wide and light": {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"},
     "phone and dark": {"viewport": {"width": 390, "height": 800}, "color_scheme": "dark", "has_touch": True},
 }
-THOROUGH = "EVERY_LOOK" in os.environ or os.environ.get("NIGHTLY") == "1"
+THOROUGH = "EVERY_LOOK" in os.environ or NIGHTLY
 RULES: dict[str, Any] = {"resultTypes": ["violations"], "rules": {"color-contrast": {"enabled": THOROUGH}}}
 AXE = Axe()
 # The hundreds of the API's description are alike; to look at all takes twenty seconds.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import hypothesis
@@ -15,6 +14,7 @@ from schemathesis import Case
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
 
+from tests.nightly import NIGHTLY
 from tests.web.conftest import FakeEngine, Person
 from tests.web.described import described
 from tests.web.operating import evaluation, job, question_set
@@ -23,7 +23,13 @@ from webapp.models import ApiToken, JobState, QuestionSet
 
 pytestmark = pytest.mark.postgresql_only
 
-EXAMPLES = 15 if os.environ.get("NIGHTLY") == "1" else 2  # of each operation
+SETTINGS = hypothesis.settings(
+    max_examples=15 if NIGHTLY else 2,  # of each operation
+    derandomize=not NIGHTLY,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
 CHECKS = [
     not_a_server_error,
     checks.status_code_conformance,
@@ -56,9 +62,7 @@ def _one_transaction() -> Iterator[None]:
 
 # Documents, collections and purges need the files of a corpus: tests/web/documents/test_contract.py.
 @schema.exclude(path_regex="^/api/v1/(documents|originals|collections|purges)").parametrize()
-@hypothesis.settings(
-    max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
-)
+@SETTINGS
 def test_the_api_keeps_to_its_description(
     case: Case, engine: FakeEngine, staff: Person, _one_transaction: None
 ) -> None:

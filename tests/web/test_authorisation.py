@@ -7,7 +7,6 @@ be wrong.
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from drf_spectacular.generators import SchemaGenerator
 
+from tests.nightly import NIGHTLY
 from tests.web.conftest import FakeEngine
 from tests.web.console import ANSWERS, another_model, measured, question_set
 from tests.web.logged_in import logged_in
@@ -331,7 +331,7 @@ def test_address_of_the_api(
 
 def _asked(needs: str, closed: bool, callers: Sequence[str]) -> list[str]:
     """All on an open site; every day on a closed one two who differ there, and those for whom closing it matters."""
-    everybody = not closed or os.environ.get("NIGHTLY") == "1"
+    everybody = not closed or NIGHTLY
     on_open, on_closed = NEEDS[needs]
     return [who for who in callers if everybody or who in {"anonymous", "asker"} | (on_open - on_closed)]
 

@@ -23,6 +23,7 @@ from benchmarks.askers import Askers, asker, operate
 from benchmarks.web import request, server, serving
 from realm_client import Client
 from tests import forked
+from tests.nightly import NIGHTLY
 from tests.tiny import ARTICLES
 from tests.waiting import alive, wait_until
 from tests.workers.work import deployed_pair, rival_of
@@ -162,7 +163,7 @@ def test_the_crowd_the_rude_the_late_and_the_damaged(
         records = [folder / "manifest.json", corpus / "manifest.json", rival / "config.json"]
         # No two after one another have the same reason. At night each file has each damage.
         damages = [(vectors, one_bit_flipped), (rival / "config.json", cut_short)]
-        if os.environ.get("NIGHTLY") == "1":
+        if NIGHTLY:
             damages = [(path, damage) for damage in (one_bit_flipped, cut_short) for path in (*files, *records)]
         for path, damage in damages:
             whole = path.read_bytes()

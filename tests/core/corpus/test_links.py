@@ -21,8 +21,8 @@ from realm_core.corpus.worker import prepare, to_request
 from realm_core.errors import RealmError
 from realm_core.runs.activity import Activity
 from tests.core.corpus.dumps import dump, page
-from tests.core.examples import examples
 from tests.in_memory_source import InMemorySource
+from tests.nightly import examples
 
 
 def shown(wikitext: str, language: str = "en") -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from realm_core.corpus.packing import MAX_BLOCK_CHARACTERS, MAX_TITLE_WORDPIECES, MAX_WORDPIECES, Packer
 from realm_core.corpus.records import Article, Section
 from realm_core.text.wordpieces import Wordpieces
-from tests.core.examples import examples
+from tests.nightly import examples
 
 WORDPIECES = Wordpieces.default()
 PACKER = Packer(WORDPIECES)

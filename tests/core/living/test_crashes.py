@@ -31,10 +31,11 @@ from tests.core.living.building import (
     quiet,
     store_in,
 )
+from tests.nightly import NIGHTLY
 
 pytestmark = pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
 
-EVERY = 1 if os.environ.get("NIGHTLY") == "1" else 6  # of the instants
+EVERY = 1 if NIGHTLY else 6  # of the instants
 
 
 def asked(store: StateStore) -> Answers:

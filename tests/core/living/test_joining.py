@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +43,7 @@ from tests.core.living.building import (
     store_in,
 )
 from tests.in_memory_source import InMemorySource
+from tests.nightly import NIGHTLY
 
 ONE = [document("a", "One", 0, 1), document("b", "Two", 2)]
 OTHER = [document("a", "Else", 5), document("c", "Two", 2, 3)]  # an id that is taken, and a passage of Two
@@ -89,7 +89,7 @@ def together(*corpora: tuple[str, list[LivingDocument]]) -> list[LivingDocument]
     return found
 
 
-@settings(max_examples=200 if os.environ.get("NIGHTLY") == "1" else 15)
+@settings(max_examples=200 if NIGHTLY else 15)
 @given(
     several,
     several,

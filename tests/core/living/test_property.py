@@ -18,7 +18,6 @@ from realm_core.living.index import LivingIndex
 from realm_core.living.purging import purge
 from realm_core.living.state import LivingState
 from realm_core.living.store import Store
-from tests.core.examples import examples
 from tests.core.living.building import (
     BLOCK_HASH,
     NAME,
@@ -34,6 +33,7 @@ from tests.core.living.building import (
     quiet,
     store_in,
 )
+from tests.nightly import examples
 
 DAYS = [datetime.date(2024, 1, day) for day in (1, 2, 3)]
 

@@ -17,7 +17,7 @@ from realm_core.model.packed import Packed
 from realm_core.runs.activity import Activity
 from realm_core.text.joins import Joined, join_block, join_pair, join_query
 from realm_core.text.wordpieces import Encoded, Wordpieces
-from tests.core.examples import examples
+from tests.nightly import examples
 from tests.tiny import ARTICLES, tiny_snapshot
 
 WORDPIECES = Wordpieces.default()

@@ -20,9 +20,9 @@ from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training import occurrences as occurrences_module
 from realm_core.training.occurrences import OccurrenceFinder, Occurrences, find_all
-from tests.core.examples import examples
 from tests.core.running import Stopping
 from tests.core.training.material import QUESTIONS
+from tests.nightly import examples
 from tests.tiny import tiny_snapshot
 
 PLAIN = "Ada Nile Phobos Thimphu polonium 1869 November moons Kubrick sea to".split()

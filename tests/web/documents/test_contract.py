@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-import hypothesis
 import pytest
 from django.test import Client
 from schemathesis import Case
@@ -12,7 +11,7 @@ from schemathesis import Case
 from tests.attacks.texts import SHORT
 from tests.core.documents.pdfs import column, pdf
 from tests.web.conftest import Person
-from tests.web.test_api_contract import CHECKS, EXAMPLES, _one_transaction, description  # noqa: F401  (a fixture)
+from tests.web.test_api_contract import CHECKS, SETTINGS, _one_transaction, description  # noqa: F401  (a fixture)
 from webapp.documents import fetching
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, File, Text
@@ -33,9 +32,7 @@ def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.postgresql_only
 @schema.parametrize()
-@hypothesis.settings(
-    max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
-)
+@SETTINGS
 def test_documents_keep_to_the_description(
     case: Case,
     answering: Deployment,
