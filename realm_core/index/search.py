@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
-from realm_core.index.postings import LexicalPart
 from realm_core.tensors import fill
+
+if TYPE_CHECKING:  # the self-check searches where pyarrow, which snapshots need, may be missing
+    from realm_core.index.postings import LexicalPart
 
 # Scores of a slice are [B, slice] float32: with 256 Ki rows, a batch of 64 questions takes 64 MiB.
 _SLICE_ROWS = 1 << 18

@@ -244,7 +244,8 @@ def test_every_package_of_webapp_is_a_subject_or_shared() -> None:
             {"safetensors", *HEAVY},
         ),
         (
-            "import importlib, pkgutil, realm_core\n"
+            "import importlib, pkgutil, sys, realm_core.selfcheck.command\n"
+            "assert not {'pyarrow', 'faiss'} & sys.modules.keys(), 'of the self-check, which needs neither'\n"
             "for module in pkgutil.walk_packages(realm_core.__path__, 'realm_core.'):\n"
             "    if not module.name.endswith('__main__'): importlib.import_module(module.name)\n"
             "from pathlib import Path\n"

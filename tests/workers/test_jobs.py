@@ -84,7 +84,7 @@ def stops_when_asked() -> None:
 
 
 def stops_a_process_that_does_not_listen() -> None:
-    job = make_job(steps=1000, deaf=1, helper=1)
+    job = make_job(steps=3000, deaf=1, helper=1)  # five minutes; it is killed after two
     send(job)
     wait_until(lambda: steps(job))
     job.refresh_from_db()
