@@ -3,7 +3,7 @@
     python -m tests.browser.accessibility     every page in every state and look, minutes, as with NIGHTLY=1
 
 Without that each kind of page is looked at in one state and one look (`Visitor.also` has the other states), and
-contrasts are left to test_appearance.py and test_console.py, which are quicker at it. Every rule of axe counts, those
+contrasts are left to `look` of test_appearance.py, which is quicker at it. Every rule of axe counts, those
 that it calls best practice, too. A page that somebody must do something for (a form with errors, a token that was just
 made) is made by doing it in the browser.
 """
@@ -29,6 +29,7 @@ from pytest_django.live_server_helper import LiveServer
 
 import webapp.serving.engine
 from realm_core.errors import RealmError
+from tests.browser.test_appearance import look
 from tests.browser.test_console import addresses
 from tests.nightly import NIGHTLY
 from tests.web.conftest import FakeEngine, Loader, Person
@@ -325,7 +326,10 @@ def test_an_admin(visitor: Visitor, staff: Person) -> None:
     assert active is not None
     shown = addresses(whole(active))
     removable = re.compile(r"/manage/(models|indexes|corpora|questions)/\d+/")
-    visitor.look(*shown, *(f"{address}remove/" for address in shown if removable.fullmatch(address)))
+    for address in shown:
+        visitor.look(address)
+        look(visitor.page, (320, 390, 768, 1280))
+    visitor.look(*(f"{address}remove/" for address in shown if removable.fullmatch(address)))
     visitor.open("/manage/jobs/new/finetune/")
     visitor.press("Fine-tune", 422, epochs="0")
     visitor.open("/manage/corpora/files/")

@@ -1,4 +1,7 @@
-"""Every page on every screen: nothing sticks out, and text can be read in light and dark."""
+"""Every page on every screen: nothing sticks out, and text can be read in light and dark.
+
+Those of the console are looked at in test_accessibility.py, which opens them all.
+"""
 
 from __future__ import annotations
 
@@ -62,10 +65,10 @@ CONTRASTS = """() => {
 }"""
 
 
-def look(page: Page, address: str, widths: Sequence[int]) -> None:
-    """Open a page once, and look at it on every screen and in light and dark; to load it anew takes far longer."""
+def look(page: Page, widths: Sequence[int]) -> None:
+    """Look at the open page on every screen and in light and dark; to load it anew takes far longer."""
+    address = page.url
     page.emulate_media(reduced_motion="reduce")  # no colour is on its way to another
-    page.goto(address)
     for width in widths:
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (address, width)
@@ -78,7 +81,8 @@ def look(page: Page, address: str, widths: Sequence[int]) -> None:
 
 def test_every_page_fits_the_screen_and_can_be_read(live_server: LiveServer, engine: FakeEngine, page: Page) -> None:
     for address in _addresses():
-        look(page, live_server.url + address, (320, 360, 768, 1440, 1600))
+        page.goto(live_server.url + address)
+        look(page, (320, 360, 768, 1440, 1600))
 
 
 def test_nothing_moves_for_those_who_asked_for_it(live_server: LiveServer, browser: Browser) -> None:

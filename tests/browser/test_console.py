@@ -14,7 +14,6 @@ from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from tests.browser.test_appearance import look
 from tests.waiting import wait_until
 from tests.web.conftest import FakeEngine
 from tests.web.console import ANSWERS, another_index, another_model, measured, question_set, whole, write_files
@@ -305,11 +304,6 @@ def test_send_a_file_choose_it_to_be_ingested_and_remove_it(console: Page, tmp_p
     page.get_by_role("row", name="towns.jsonl").get_by_role("button", name="Remove").click()
     expect(page.locator(".empty")).to_contain_text("There is no file yet.")
     assert not list((tmp_path / "sources").iterdir())
-
-
-def test_every_page_fits_the_screen_and_can_be_read(console: Page, live_server: LiveServer, active: Deployment) -> None:
-    for address in addresses(active):
-        look(console, live_server.url + address, (320, 390, 768, 1280))
 
 
 def test_everything_can_be_done_without_javascript(

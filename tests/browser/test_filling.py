@@ -105,4 +105,4 @@ def test_a_gap_that_is_read_is_shown_legibly(live_server: LiveServer, engine: Fa
     expect(page.locator(".filled mark")).to_have_text("Fermat")
     expect(page.locator(".way")).to_have_count(2)
     page.wait_for_url("**/fill/?sentence=*")
-    look(page, page.url, (320,))
+    look(page, (320,))
