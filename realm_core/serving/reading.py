@@ -6,6 +6,7 @@ Legend: K blocks, N body wordpieces of a batch, L of a block, M longest span, S 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -24,10 +25,10 @@ from realm_core.model.reader import Reader, by_block
 from realm_core.questions.answers import normalise_answer
 from realm_core.serving.follow_ups import is_follow_up
 from realm_core.serving.future_years import PENALTY, future_years, names_all
-from realm_core.serving.no_numbers import asks_no_number, numbers_alone
 from realm_core.serving.provenance import Answer, AnswerCandidate, Evidence, conclude
 from realm_core.serving.whole_answers import WholeAnswer
 from realm_core.serving.wording import displayed
+from realm_core.serving.wrong_kinds import cannot_answer, spans_of
 from realm_core.text.wordpieces import Encoded, Wordpieces
 
 # Wordpieces per batch, of pairs of several questions. With half as many more, a layer's activations exceed a CPU's
@@ -69,18 +70,18 @@ class _Rules:
 
     years: frozenset[str]
     is_follow_up: bool
-    asks_no_number: bool
+    wrong_kind: re.Pattern[str] | None
 
     @classmethod
     def of(cls, question: str) -> _Rules:
-        return cls(future_years(question), is_follow_up(question), asks_no_number(question))
+        return cls(future_years(question), is_follow_up(question), cannot_answer(question))
 
     def applied(self, logits_LM: Tensor, block: Block, body: Encoded) -> Tensor:
         """The logits of a block's spans, those that cannot be the answer lowered."""
         if self.is_follow_up or not names_all(self.years, block):
             return logits_LM - PENALTY
-        if self.asks_no_number:
-            return logits_LM - PENALTY * numbers_alone(body, block.text, logits_LM.shape[1])
+        if self.wrong_kind is not None:
+            return logits_LM - PENALTY * spans_of(self.wrong_kind, body, block.text, logits_LM.shape[1])
         return logits_LM
 
 

@@ -1,0 +1,88 @@
+"""A question for a name or a place is not answered with a number or a date alone, nor one for an age with a date."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from realm_core.corpus.records import Block
+from realm_core.model.checkpoint import load_model
+from realm_core.serving.reading import BlockReading, SearchResult
+from realm_core.serving.wrong_kinds import DATE, NUMBER, cannot_answer, spans_of
+from realm_core.text.wordpieces import Wordpieces
+from tests.tiny import tiny_model
+
+TEXT = (
+    "Mozart (27 January 1756 – 5 December 1791) came from Salzburg in 44 BC, at 35. "
+    "Apollo 11 flew 1,791 miles in the 1960s."
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("mozart birthplace", NUMBER),
+        ("Where was Napoleon born?", NUMBER),
+        ("anne frank where did she die", NUMBER),
+        ("In which city is the Louvre?", NUMBER),
+        ("marie antoinette how did she die", NUMBER),
+        ("Who wrote 1984?", NUMBER),
+        ("When was Mozart born?", None),
+        ("Where and when was Mozart born?", None),
+        ("Who scored how many goals?", None),
+        ("Which place does cerium have in the lanthanide series?", None),
+        ("Where in the line of Sapa Incas does Pachacuti stand?", None),
+        ("mozart born", None),
+        ("how old was mozart when he died", DATE),
+        ("At what age did Picasso die?", DATE),
+        ("how long did mozart live", DATE),
+        ("How old is the Eiffel Tower?", None),
+        ("How long did the Hundred Years' War last?", None),
+    ],
+)
+def test_questions(question: str, expected: re.Pattern[str] | None) -> None:
+    assert cannot_answer(question) is expected
+
+
+def found(kind: re.Pattern[str]) -> set[str]:
+    """The spans of `TEXT` of this kind."""
+    [body] = Wordpieces.default().encode([TEXT])
+    found_LM = spans_of(kind, body, TEXT, 9)
+    length, longest = found_LM.shape
+    assert (length, longest) == (len(body.offsets), 9)
+    return {
+        TEXT[body.offsets[first][0] : body.offsets[first + extent][1]]
+        for first, extent in found_LM.nonzero().tolist()
+        if first + extent < length
+    }
+
+
+def test_spans_of_dates_alone() -> None:
+    spans = found(DATE)
+    assert {"27 January 1756", "1756", "44 BC", "the 1960s", "5 December 1791", "December"} <= spans
+    assert not spans & {"11", "27", "35", "1,791", "Mozart", "Apollo 11"}
+
+
+def test_spans_of_numbers_and_dates_alone() -> None:
+    spans = found(NUMBER)
+    assert {"27 January 1756", "1756", "44 BC", "the 1960s", "5 December 1791", "11", "35"} <= spans
+    assert not any(word in span for span in spans for word in ("Mozart", "Salzburg", "Apollo", "from"))
+    assert "January" not in spans and "–" not in spans  # without a digit
+
+
+def test_such_spans_are_lowered(tmp_path: Path) -> None:
+    model = load_model(tiny_model(tmp_path))
+    model.reader.for_inference(torch.device("cpu"))
+    reading = BlockReading(model.reader, model.config, model="m", index="i", corpus="c")
+    block = Block(0, "0" * 32, "Mozart", TEXT, 0, 0, len(TEXT), "", "")
+
+    def logits(question: str, numbers: bool) -> torch.Tensor:
+        [[read]] = reading.read([SearchResult(question, [block], [0.0])])
+        own_LM = spans_of(NUMBER, read.body, TEXT, read.logits_LM.shape[1]) == numbers
+        return read.logits_LM[own_LM & read.logits_LM.isfinite()]
+
+    assert logits("Where was Mozart born?", numbers=True).max() < logits("Where was Mozart born?", numbers=False).min()
+    assert logits("When was Mozart born?", numbers=True).max() > logits("When was Mozart born?", numbers=False).min()
