@@ -104,7 +104,7 @@ class Answer:
 
     answer: None where the blocks hold none. serving_ms: what keeping it took, {} where that is not known.
     confidence: how often answers like the best one are right. collections, filters: where it was looked for.
-    read_as: the question with its spelling corrected; empty: nothing was corrected.
+    read_as: the question with its spelling corrected, or a topic as a question; empty: it was read as typed.
     """
 
     id: str

@@ -23,6 +23,7 @@ from realm_core.questions.answers import holds_answer, is_correct
 from realm_core.questions.question_file import Question
 from realm_core.serving.provenance import Answer
 from realm_core.serving.reading import BlockReading, ReadBlock, SearchResult
+from realm_core.serving.topics import read_as
 
 MOST_RETRIEVED = max(RECALL_AT)
 # Pairs per batch: on a GPU enough to sort them by length and keep it busy, few enough to hold all their span logits
@@ -36,7 +37,7 @@ class Predictor:
 
     k: blocks to read. score_scale: factor of the retriever's scores that makes them f(x, z). why: whether predictions
     get a cause; the corpus is searched if no block that was read holds an answer. as_typed: spelling is not
-    corrected.
+    corrected, and a topic not read as a question.
     """
 
     def __init__(
@@ -115,14 +116,12 @@ class Predictor:
     def _found(
         self, texts: Sequence[str], rows: list[list[int]], scores: list[list[float]], scale: float
     ) -> list[SearchResult]:
-        return [
-            SearchResult(
-                text,
-                [self._snapshot.block(row) for row in own_rows[: self._k]],
-                [score * scale for score in own_scores[: self._k]],
-            )
-            for text, own_rows, own_scores in zip(texts, rows, scores, strict=True)
-        ]
+        found = []
+        for text, own_rows, own_scores in zip(texts, rows, scores, strict=True):
+            blocks = [self._snapshot.block(row) for row in own_rows[: self._k]]
+            question = text if self._as_typed else read_as(text, blocks)
+            found.append(SearchResult(question, blocks, [score * scale for score in own_scores[: self._k]]))
+        return found
 
     def _answer_rank(self, question: Question, rows: Sequence[int]) -> int | None:
         texts = (self._snapshot.block(row).text for row in rows)

@@ -43,6 +43,7 @@ from realm_core.serving.memory import release_memory
 from realm_core.serving.provenance import Answer
 from realm_core.serving.reading import BlockReading, SearchResult
 from realm_core.serving.retrieval import Retrieved, meant_in, retrieved
+from realm_core.serving.topics import read_as
 from realm_core.serving.waiting import QueuedRequest, RequestQueue
 from realm_core.settings import MAX_K
 from realm_core.text.joins import join_query
@@ -356,7 +357,10 @@ class Engine:
         embedded = time.perf_counter()
         temperature = self.config.prior_temperature
         found = best(corpus, texts, queries_BD, [q.wanted for q in questions], temperature, self.config.lexical_weight)
-        results = [SearchResult(text, *own) for text, own in zip(texts, found, strict=True)]
+        results = [
+            SearchResult(text if q.as_typed else read_as(text, blocks), blocks, scores)
+            for q, text, (blocks, scores) in zip(questions, texts, found, strict=True)
+        ]
         searched = time.perf_counter()
         for (queued, q), result in zip(batch, results, strict=True):
             if not q.read:
@@ -366,12 +370,12 @@ class Engine:
             # Each question is answered as soon as its blocks have been read.
             for (queued, q, result), blocks in zip(to_read, read, strict=True):
                 read_at = time.perf_counter()
-                answer = self._reading.answer(q.text, blocks, q.normalisation)
-                read_as = "" if result.question == q.text else result.question
+                answer = self._reading.answer(result.question, blocks, q.normalisation)
                 done = time.perf_counter()
                 collections = {block.block_id: corpus.collection_of(block) for block in result.blocks}
                 evidence = tuple(replace(one, collection=collections[one.block_id]) for one in answer.evidence)
-                answer = replace(answer, evidence=evidence, corpus=corpus.id, read_as=read_as)
+                meant = "" if result.question == q.text else result.question
+                answer = replace(answer, question=q.text, evidence=evidence, corpus=corpus.id, read_as=meant)
                 times = _times(queued.queued_at, started, embedded, searched, read_at, done)
                 queued.future.set_result(replace(answer, **times))
 

@@ -97,7 +97,7 @@ class Answer:
     corpus: str
     latency_ms: float
     timings_ms: dict[str, float]
-    read_as: str = ""  # the question with its spelling corrected (`text/spelling.py`); empty: nothing was
+    read_as: str = ""  # the question with its spelling corrected, or a topic as a question; empty: as typed
     # The model's calibration, see `confidence`; the defaults are for answers stored before it existed.
     confidence_slope: float = 1.0
     confidence_offset: float = 0.0

@@ -56,7 +56,7 @@ class WholeAnswer:
 
     def definition_in(self, block: Block) -> Span | None:
         """Where a block has the definition that is asked for, in characters."""
-        if block.start != 0 or not self._is_title(_TITLE_ASIDE.sub("", block.title)):
+        if block.start != 0 or not self._is_title(block.title):
             return None
         sentence = next(iter(sentence_spans(block.text)), (0, 0))
         copula = _COPULA.search(block.text, *sentence)
@@ -70,10 +70,9 @@ class WholeAnswer:
         return start, end
 
     def _is_title(self, title: str) -> bool:
-        title = normalise_answer(title)
-        if self.asks == "who" and title.endswith(f" {self.term}"):
+        if self.asks == "who" and _bare(title).endswith(f" {self.term}"):
             return True
-        return bool(title) and _singular(title) == _singular(self.term)
+        return is_titled(self.term, title)
 
     def only_repeats(self, key: str) -> bool:
         """Whether a normalised answer is the very term to be defined: "A stellar black hole is a black hole"."""
@@ -88,6 +87,15 @@ class WholeAnswer:
             day = _DAY_BEFORE.search(text, 0, start)
             return day.start() if day else start, until.end()
         return start, end
+
+
+def is_titled(term: str, title: str) -> bool:
+    """Whether an article with this title is about the term: "black hole", "Black holes", "The Black Hole (film)"."""
+    return bool(bare := _bare(title)) and _singular(bare) == _singular(normalise_answer(term))
+
+
+def _bare(title: str) -> str:
+    return normalise_answer(_TITLE_ASIDE.sub("", title))
 
 
 def _singular(term: str) -> str:

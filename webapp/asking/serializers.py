@@ -63,7 +63,9 @@ class QuestionSerializer(StrictSerializer):
     exclude = texts_field(f"Ids of blocks that must not be read, at most {MAX_EXCLUDED}.")
     collections = names_field("Names of the collections to look in; none: all that the asker may read.")
     filters = FiltersSerializer(default=None, allow_null=True)
-    as_typed = StrictBooleanField(default=False, help_text="Do not correct the spelling of the question.")
+    as_typed = StrictBooleanField(
+        default=False, help_text="Do not correct the spelling of the question, nor read a topic as a question."
+    )
 
 
 class KeptFiltersSerializer(serializers.Serializer[Any]):
@@ -174,7 +176,7 @@ class ReadingSerializer(serializers.Serializer[Any]):
     read_as = serializers.CharField(
         required=False,  # answers that were kept before it existed have none
         allow_blank=True,
-        help_text="The question with its spelling corrected; empty: nothing was corrected.",
+        help_text="The question with its spelling corrected, or a topic as a question; empty: it was read as typed.",
     )
 
 

@@ -163,7 +163,9 @@ _QUESTION: Final = _object(
     "filters",
     "as_typed",
 )
-_READ_AS: Final = _typed("string", "The question with its spelling corrected; empty: nothing was corrected.")
+_READ_AS: Final = _typed(
+    "string", "The question with its spelling corrected, or a topic as a question; empty: it was read as typed."
+)
 _PROBABILITY: Final = "Sum over the blocks read of prior × likelihood; null where there is no answer."
 
 TOOLS: Final = {

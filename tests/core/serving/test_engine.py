@@ -68,6 +68,15 @@ def test_a_misspelt_question_is_answered_as_what_it_is_read_as(engine: Engine) -
     assert readings != MISSPELT
 
 
+def test_a_topic_is_searched_for_as_typed_and_read_as_a_question(engine: Engine) -> None:
+    answer = engine.ask("amazon river", k=3)
+    assert (answer.question, answer.read_as) == ("amazon river", "What is amazon river?")
+    typed = engine.ask("amazon river", k=3, as_typed=True)
+    assert typed.read_as == "" and [one.prior for one in typed.evidence] == [one.prior for one in answer.evidence]
+    assert [one.likelihood for one in typed.evidence] != [one.likelihood for one in answer.evidence]
+    check_sums(answer)
+
+
 @pytest.mark.parametrize("question", MISSPELT)
 def test_a_question_may_be_taken_as_it_was_typed(engine: Engine, question: str) -> None:
     answer, found = engine.ask(question, as_typed=True), engine.retrieve(question, as_typed=True)
