@@ -1,4 +1,4 @@
-"""Questions that only an earlier one explains: "And when did he die?", "Who was his wife?". English alone.
+"""Questions that only an earlier one explains: "And when did he die?", "Who was his wife?", "Why?". English alone.
 
 The reader would mark the death or the wife of anybody. So no block answers them: each says "not here", as for a future
 year (`future_years.py`).
@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import re
 
+_COPULA = r"(?:['’]?s| (?:is|are|am|was|were|does|do|did|has|have|had|will|would|can|could|should))"
 _FOLLOW_UP = re.compile(
     r"(?:(?:and|but|so|then|ok|okay)\b[\s,]*)*"
     r"(?:who|when|where|why|(?:how|what|which)(?: (?!who|what|when|where|why|how)[\w-]+){0,2}?)"
-    r"(?:['’]?s| (?:is|are|am|was|were|does|do|did|has|have|had|will|would|can|could|should))"
-    r" (?:he|she|it|his|her|its)\b"
-    r"(?: [\w'’-]+){0,2}\W*",
+    rf"{_COPULA} (?:he|she|it|his|her|its)\b"
+    r"(?: [\w'’-]+){0,2}\W*"
+    rf"|(?:who|when|where|why|how|what|which){_COPULA}?\W*",
     re.IGNORECASE,
 )
 
 
 def is_follow_up(question: str) -> bool:
-    """Whether a question is about somebody or something that it names by a pronoun alone."""
+    """Whether a question is about somebody or something that it names by a pronoun alone, or not at all."""
     return _FOLLOW_UP.fullmatch(" ".join(question.split())) is not None

@@ -26,6 +26,7 @@ from realm_core.questions.answers import normalise_answer
 from realm_core.serving.follow_ups import is_follow_up
 from realm_core.serving.future_years import PENALTY, future_years, names_all
 from realm_core.serving.provenance import Answer, AnswerCandidate, Evidence, conclude
+from realm_core.serving.unknown_words import names_one, unknown_words
 from realm_core.serving.whole_answers import WholeAnswer
 from realm_core.serving.wording import displayed
 from realm_core.serving.wrong_kinds import cannot_answer, spans_of
@@ -69,16 +70,17 @@ class _Rules:
     """What a question says of the blocks and spans that cannot answer it."""
 
     years: frozenset[str]
+    unknown: frozenset[str]
     is_follow_up: bool
     wrong_kind: re.Pattern[str] | None
 
     @classmethod
     def of(cls, question: str) -> _Rules:
-        return cls(future_years(question), is_follow_up(question), cannot_answer(question))
+        return cls(future_years(question), unknown_words(question), is_follow_up(question), cannot_answer(question))
 
     def applied(self, logits_LM: Tensor, block: Block, body: Encoded) -> Tensor:
         """The logits of a block's spans, those that cannot be the answer lowered."""
-        if self.is_follow_up or not names_all(self.years, block):
+        if self.is_follow_up or not names_all(self.years, block) or not names_one(self.unknown, block):
             return logits_LM - PENALTY
         if self.wrong_kind is not None:
             return logits_LM - PENALTY * spans_of(self.wrong_kind, body, block.text, logits_LM.shape[1])

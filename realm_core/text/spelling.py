@@ -38,6 +38,11 @@ def folded(text: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFKD", text.lower()) if not unicodedata.combining(c))
 
 
+def words_of(text: str) -> set[str]:
+    """Its words of letters, folded."""
+    return set(_WORD.findall(folded(text)))
+
+
 @dataclass(frozen=True)
 class QuestionReading:
     """A question as it may be meant. replaced: words that were typed.
@@ -201,4 +206,4 @@ def chosen(
 
 
 def _words_of(block: TitledText) -> set[str]:
-    return set(_WORD.findall(folded(f"{block.title} {block.text}")))
+    return words_of(f"{block.title} {block.text}")

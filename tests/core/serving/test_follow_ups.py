@@ -17,6 +17,10 @@ from tests.core.engines import check_sums
         ("how old was she", True),
         ("What year did it open?", True),
         ("where's it from", True),
+        ("Who?", True),
+        ("what is", True),
+        ("The Who", False),
+        ("Who is who?", False),
         ("What does your spleen do?", False),
         ("Who painted Where Do We Come From?", False),
         ("Who sang What's His Name?", False),
@@ -25,7 +29,7 @@ from tests.core.engines import check_sums
         ("", False),
     ],
 )
-def test_a_follow_up_names_its_subject_by_a_pronoun_alone(question: str, follows: bool) -> None:
+def test_a_follow_up_names_its_subject_by_a_pronoun_alone_or_not_at_all(question: str, follows: bool) -> None:
     assert is_follow_up(question) is follows
 
 
