@@ -55,6 +55,7 @@ def read_html(text: str, draft: Draft) -> None:
     lxml.etree.strip_tags(page, *_INLINE)
     draft.title = _title(page)
     _remove_unseen(page)
+    _open_layout(page)
     _make_tables_of_terms(page)
     article = _article(page)
     _Walker(draft).read(article if article is not None else page)
@@ -90,6 +91,7 @@ def read_fragment(fragment: str, draft: Draft) -> None:
     page = parsed(f"<div>{fragment}</div>")
     _remove_unseen(page)
     lxml.etree.strip_tags(page, *_INLINE)
+    _open_layout(page)
     _make_tables_of_terms(page)
     _Walker(draft).read(page)
 
@@ -123,6 +125,40 @@ def _remove_unseen(page: HtmlElement) -> None:
     for element in page.xpath("//*[@hidden or @aria-hidden='true']"):
         if element.getparent() is not None and element.tag not in ("html", "body"):
             element.drop_tree()
+
+
+def _open_layout(page: HtmlElement) -> None:
+    """Make tables whose cells hold tables or headings, which are there for the layout, parts of the page.
+
+    trafilatura would tell the tables of a cell behind all of the outer table, and so under another heading.
+    """
+    rows: dict[HtmlElement, None] = {}
+    for inner in page.iter("table", *_HEADINGS):
+        row = next(inner.iterancestors("tr"), None)
+        while row is not None and row not in rows:
+            rows[row] = None
+            row = next(row.iterancestors("tr"), None)
+    for outer in {table: None for row in rows if (table := next(row.iterancestors("table"), None)) is not None}:
+        parts: list[HtmlElement] = []
+        for one in [*outer.iterchildren("caption"), *_own_rows(outer)]:
+            one.tail = None
+            if one not in rows and one.find("th") is not None and one.find("td") is not None:
+                if not parts or parts[-1].tag != "table":
+                    parts.append(lxml.html.Element("table"))
+                parts[-1].append(one)  # a name and its value
+                continue
+            for part in [one, *one.iterchildren("td", "th")]:
+                part.tag = "div"
+            parts.append(one)
+        for child in list(outer):
+            outer.remove(child)
+        outer.tag, outer.text = "div", None
+        outer.extend(parts)
+
+
+def _own_rows(table: HtmlElement) -> Iterator[HtmlElement]:
+    for child in table.iterchildren("tr", "thead", "tbody", "tfoot"):
+        yield from (child,) if child.tag == "tr" else _own_rows(child)
 
 
 def _make_tables_of_terms(page: HtmlElement) -> None:
@@ -267,20 +303,12 @@ class _Walker:
             self._draft.link(anchor.get("href") or "")
 
     def _table(self, table: Any) -> None:
-        """A table whose cells hold tables or headings is there for the page's layout."""
-        groups = list(_row_groups(table))
-        rows = [row for group in groups for row in group]
-        if any(next(cell.iter("table", *_HEADINGS), None) is not None for row in rows for cell in row):
-            for row in rows:
-                for cell in row:
-                    self._children(cell)
-                    self._close()
-            return
+        rows = [row for group in _row_groups(table) for row in _spanning(group)]
         caption = table.find("caption")
         if caption is not None:
             self._draft.paragraph(_words(caption))
         self._links(table)
-        self._draft.table(row for group in groups for row in _spanning(group))
+        self._draft.table(rows)
 
 
 def _row_groups(table: Any) -> Iterator[list[list[Any]]]:

@@ -66,6 +66,24 @@ def test_tables_for_layout_are_read_as_text(reader: Reader) -> None:
     assert document.sections[0].text == "Words.\na: 1."
 
 
+@pytest.mark.parametrize("prose", ["", f"<p>{SENTENCE * 9}</p>"], ids=["alone", "within an article"])
+def test_tables_in_a_layout_stay_under_their_headings(reader: Reader, prose: str) -> None:
+    """And what an infobox says beside a table in it stays a name with its value."""
+    cities = "<table><tr><th>Kemi</th><td>20,000</td></tr></table>"
+    towns = "<table><tr><th>Ii</th><td>9,900</td></tr></table>"
+    page = (
+        f"<h1>Places</h1>{prose}<table><tr><td><h2>Cities</h2>{cities}</td><td><h2>Towns</h2>{towns}</td></tr></table>"
+        f"<h2>Lapland</h2><table><caption>Area</caption><tr><th>Land</th><td>92 km²</td></tr>"
+        f"<tr><td colspan=2>{cities}</td></tr><tr><th>Lakes</th><td>6 km²</td></tr></table>"
+    )
+    document = reader.one(f"<html><body>{page}</body></html>", "a.html")
+    assert [(one.headings, one.text) for one in document.sections][-3:] == [
+        (("Cities",), "Kemi: 20,000."),
+        (("Towns",), "Ii: 9,900."),
+        (("Lapland",), "Area\nLand: 92 km².\nKemi: 20,000.\nLakes: 6 km²."),
+    ]
+
+
 @pytest.mark.parametrize(
     ("data", "text"),
     [
