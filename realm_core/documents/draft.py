@@ -5,6 +5,7 @@ Tables and lists become sentences here, the same for every format.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
@@ -19,6 +20,8 @@ from realm_core.text.language_codes import language_code
 _MOST_LINKS = 10_000
 _LONGEST_LINK = 2048
 _MOST_COLUMNS = 16_384  # what a spreadsheet has
+_YEAR = re.compile(r"(?<![\d.,])(?:19|20)\d\d(?:\s?[/–-]\s?(?:\d\d){1,2})?(?![\d.,])")  # "2025", "2024/25"
+_DATED = re.compile(r"(?<![\d.,£$€])[12]\d{3}(?![\d.,%])")
 
 
 class TooMuchText(RealmError):
@@ -140,10 +143,10 @@ class Draft:
 def _table_sentences(rows: Sequence[Sequence[Cell]]) -> Iterator[tuple[int, str]]:
     """A sentence for each row, with its number: "Population: 845,767.", "Country: Norway; Capital: Oslo.".
 
-    The names of columns are those of the first rows all of whose cells are headings, or of the first row if nothing is
-    marked as a heading in a table of more than two columns and that row is full of words without digits. Two columns
-    without names are names and values. Rows of any other table are read as they are, "; " between the cells. A cell
-    over the whole width is read alone.
+    The names of columns are those of the first rows all of whose cells are headings. If nothing is marked as a heading
+    in a table of more than two columns, they are those of the first row if it is full of words and years, and of the
+    first two if the second divides a name of the first. Two columns without names are names and values. Rows of any
+    other table are read as they are, "; " between the cells. A cell over the whole width is read alone.
     """
     widest = max(map(len, rows), default=0)
     start = next((number for number, row in enumerate(rows) if not _is_over_all(row, widest)), 0)
@@ -173,13 +176,36 @@ def _heading_rows(rows: Sequence[Sequence[Cell]], widest: int) -> int:
         headings += 1
     if headings:
         return headings if headings < len(rows) else 1
-    return int(_looks_like_names(rows, widest))
+    if any(cell.heads for row in rows for cell in row) or not _looks_like_names(rows, widest):
+        return 0
+    return 2 if len(rows) > 2 and _is_in_two_rows(rows, widest) else 1
 
 
 def _looks_like_names(rows: Sequence[Sequence[Cell]], widest: int) -> bool:
-    if widest <= 2 or len(rows[0]) < widest or any(cell.heads for row in rows for cell in row):
+    """Whether the first row is full of words without digits, and of years above other numbers ("Budget 2025")."""
+    if widest <= 2 or len(rows[0]) < widest:
         return False
-    return all(any(map(str.isalpha, cell.text)) and not any(map(str.isdigit, cell.text)) for cell in rows[0])
+    first = [cell.text for cell in rows[0]]
+    words = [any(map(str.isalpha, text)) and not _has_digit(text) for text in first]
+    years = [bool(_YEAR.search(text)) and not _has_digit(_YEAR.sub("", text)) for text in first]
+    if not all(word or year for word, year in zip(words[1:], years[1:], strict=True)):
+        return False
+    if not (words[0] or years[0] or not first[0]):  # above the names of the rows may be none
+        return False
+    below = [cell.text for row in rows[1:] for cell, year in zip(row, years, strict=False) if year]
+    numbers = [text for text in below if _has_digit(text)]
+    return not any(years) or sum(not _DATED.search(text) for text in numbers) * 2 >= len(numbers) > 0
+
+
+def _is_in_two_rows(rows: Sequence[Sequence[Cell]], widest: int) -> bool:
+    """Whether the second row divides a name over several columns, beside one that reaches down to it or a blank."""
+    spans = any(len(places) > 1 for _, places in each_once(rows[0]))
+    reaches = rows[0][0] is rows[1][0] or not rows[1][0].text
+    return spans and reaches and _looks_like_names([[Cell("x"), *rows[1][1:]], *rows[2:]], widest)
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
 
 
 def _row(row: Sequence[Cell], names: Sequence[str], widest: int) -> str:

@@ -76,6 +76,47 @@ def test_a_bold_line_above_text_is_a_heading(reader: Reader) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([("Service", "2024", "2025"), ("Roads", "4025", "2298"), ("Parks", "880", "1950")],
+         ["Service: Roads; 2024: 4025; 2025: 2298.", "Service: Parks; 2024: 880; 2025: 1950."]),
+        ([("", "2024/25", "Budget 2025–26"), ("Roads", "£1500", "n/a"), ("Parks", "–", "£1995")],
+         ["Roads; 2024/25: £1500; Budget 2025–26: n/a.", "Parks; 2024/25: –; Budget 2025–26: £1995."]),
+        ([("", "Adult", "Child"), ("Gym", "£7.20", "£4.10")], ["Gym; Adult: £7.20; Child: £4.10."]),
+        # Years of things, and numbers that are no years, name nothing.
+        ([("Bridge", "1965", "stone"), ("Mill", "1972", "brick")], ["Bridge; 1965; stone.", "Mill; 1972; brick."]),
+        ([("Bridge", "12", "stone"), ("Mill", "7", "brick")], ["Bridge; 12; stone.", "Mill; 7; brick."]),
+        ([("Report 2023", "1 May 2024", "a"), ("Report 2024", "7 May 2025", "b")],
+         ["Report 2023; 1 May 2024; a.", "Report 2024; 7 May 2025; b."]),
+    ],
+)  # fmt: skip
+def test_a_first_row_that_is_not_marked_names_columns_by_words_and_years(
+    reader: Reader, rows: list[tuple[str, ...]], told: list[str]
+) -> None:
+    document = docx.Document()
+    table = document.add_table(len(rows), len(rows[0]))
+    for row, texts in zip(table.rows, rows, strict=True):
+        for cell, text in zip(row.cells, texts, strict=True):
+            cell.text = text
+    assert reader.one(saved(document), "a.docx").sections[0].text.split("\n") == told
+
+
+def test_a_first_row_that_is_not_marked_and_divided_by_the_second(reader: Reader) -> None:
+    document = docx.Document()
+    rows = [("Body", "Members", ""), ("", "Full", "Deputy"), ("Board", "Ann", "Bo"), ("Trust", "Cy", "Di")]
+    table = document.add_table(4, 3)
+    for row, texts in zip(table.rows, rows, strict=True):
+        for cell, text in zip(row.cells, texts, strict=True):
+            cell.text = text
+    table.cell(0, 1).merge(table.cell(0, 2))
+    told = ["Members Full: Ann; Members Deputy: Bo.", "Members Full: Cy; Members Deputy: Di."]
+    text = reader.one(saved(document), "a.docx").sections[0].text
+    assert text.split("\n") == [f"Body: Board; {told[0]}", f"Body: Trust; {told[1]}"]
+    table.cell(0, 0).merge(table.cell(1, 0))
+    assert reader.one(saved(document), "a.docx").sections[0].text == text
+
+
 def test_cells_over_several_rows_and_columns(reader: Reader) -> None:
     document = docx.Document()
     rows = [
