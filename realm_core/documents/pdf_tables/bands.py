@@ -48,16 +48,34 @@ class Band:
 
 def groups_of_bands(boxes: Iterable[Box]) -> list[list[Band]]:
     """Bands below one another with the same columns, from top to bottom."""
-    by_height: dict[tuple[int, int], set[Box]] = defaultdict(set)
-    for box in boxes:
-        by_height[round(box.bottom), round(box.top)].add(box)
     bands = [
         Band([chain[0].left, *(box.right for box in chain)], chain[0].bottom, chain[0].top)
-        for row in by_height.values()
-        for chain in _chains(sorted(row, key=lambda box: box.left))
+        for chain in _rows_of_boxes(boxes)
         if len(chain) > 1
     ]
     return _grouped(sorted(bands, key=lambda band: -band.top), lambda band: band.bounds)
+
+
+def edges_of_stripes(boxes: Iterable[Box]) -> Iterator[Rule]:
+    """Edges across of boxes that have none beside them, as programs shade a whole row at once.
+
+    Where every other row is shaded, the last may be one that is not; then it is as high as the one before it.
+    """
+    stripes = [chain[0] for chain in _rows_of_boxes(boxes) if len(chain) == 1]
+    for group in _grouped(sorted(stripes, key=lambda box: -box.top), lambda box: (box.left, box.right)):
+        heights = [height for box in group for height in (box.top, box.bottom)]
+        if len(group) > 1 and (row := group[-2].bottom - group[-1].top) > SAME:
+            heights.append(group[-1].bottom - row)
+        yield from (Rule(height, group[0].left, group[0].right) for height in heights)
+
+
+def _rows_of_boxes(boxes: Iterable[Box]) -> Iterator[list[Box]]:
+    """Boxes of one height that touch one another from left to right."""
+    by_height: dict[tuple[int, int], set[Box]] = defaultdict(set)
+    for box in boxes:
+        by_height[round(box.bottom), round(box.top)].add(box)
+    for row in by_height.values():
+        yield from _chains(sorted(row, key=lambda box: box.left))
 
 
 def _chains(boxes: Iterable[Box]) -> list[list[Box]]:

@@ -12,7 +12,13 @@ from statistics import median
 
 from pypdfium2 import PdfPage, PdfTextPage
 
-from realm_core.documents.pdf_tables.bands import groups_of_bands, stacks_of, tables_of_bands, tables_of_stack
+from realm_core.documents.pdf_tables.bands import (
+    edges_of_stripes,
+    groups_of_bands,
+    stacks_of,
+    tables_of_bands,
+    tables_of_stack,
+)
 from realm_core.documents.pdf_tables.drawn import Box, drawn_on
 from realm_core.documents.pdf_tables.grids import grids_of, table_of
 from realm_core.documents.pdf_tables.segments import Glyph, Segment, glyphs_of, segments_of
@@ -36,7 +42,7 @@ def ruled_tables(page: PdfPage, text_page: PdfTextPage, text: str, budget: Budge
         return []
     groups = groups_of_bands(drawn.boxes)
     grids = list(grids_of(drawn, [edge for bands in groups for band in bands for edge in band.edges]))
-    stacks = stacks_of(drawn.across)
+    stacks = stacks_of([*drawn.across, *edges_of_stripes(drawn.boxes)])
     candidates = len(grids) + len(groups) + len(stacks)
     if not 0 < candidates <= _MOST_CANDIDATES or len(text) > _MOST_TEXT:
         return []

@@ -65,6 +65,14 @@ def shaded(row: int, colour: float, top: float = 700.0) -> Content:
     return [Drawn(f"{colour} g {boxes} 0 g")]
 
 
+def stripes(colours: dict[int, float], top: float = 700.0) -> Content:
+    """Rows shaded as a whole, by a box each."""
+    return [
+        Drawn(f"{colour} g {XS[0]} {top - (row + 1) * HEIGHT} {XS[-1] - XS[0]} {HEIGHT} re f 0 g")
+        for row, colour in colours.items()
+    ]
+
+
 def page(table: Content) -> Content:
     """A table with text above and below."""
     above, below = column(["All prices include VAT."], top=740), column(["Visitors pay by the night."], top=560)
@@ -89,6 +97,8 @@ STYLES: dict[str, Content] = {
     "a line below each row": [*across(ys(4)[1:]), *words([NAMES, *ROWS])],
     "lines around headings and at the end": [*across([700, 680, 620]), *words([NAMES, *ROWS], bold=0)],
     "every other row shaded": [*shaded(1, 0.9), *shaded(3, 0.9), *words([NAMES, *ROWS])],
+    "rows shaded as a whole": [*stripes({0: 0.7, 1: 0.9, 2: 0.8, 3: 0.9}), *words([NAMES, *ROWS], bold=0)],
+    "every other row shaded as a whole": [*stripes({0: 0.7, 2: 0.9}), *words([NAMES, *ROWS], bold=0)],
     "headings shaded": [*shaded(0, 0.8), *words([NAMES, *ROWS], bold=0)],
     "no lines between some columns": [
         *across(ys(4)),
@@ -283,6 +293,10 @@ NO_TABLES: dict[str, Content] = {
         *across(range(500, 700, 40)), *down(700, 500), Drawn("0.5 g 100 500 30 90 re f 150 500 30 60 re f 0 g"),
         *[Line(str(y), y, x=45) for y in range(500, 700, 40)], *[Line(f"Q{x}", 485, x=x) for x in XS],
     ],
+    "boxes of prose below one another": [
+        *stripes({0: 0.9, 1: 0.8, 2: 0.9, 3: 0.8}), *[Line(PROSE[:60], 686 - 20 * n, x=80) for n in range(4)],
+    ],
+    "columns of prose on stripes": [*stripes(dict.fromkeys(range(0, 8, 2), 0.9)), *prose(72, 700), *prose(262, 700)],
     "buttons side by side": [*shaded(0, 0.9), *words([["Home", "About us", "Contact"]], bold=0)],
     "words underlined": [
         Line("some words and some others", 700),
