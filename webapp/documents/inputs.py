@@ -310,7 +310,8 @@ def _first(*stated: str | None) -> str:
 def _with_sections(read: Sequence[DocumentSection]) -> tuple[str, tuple[Section, ...]]:
     """Text and sections; a page number follows its heading, so that evidence can name it (`serving/pdf_places.py`).
 
-    The text says the headings, too, each once: “30 days” answers nothing without “Annual leave” above it.
+    The text says the headings, too, with those above them, each once: “30 days” answers nothing without “Annual leave”
+    above it, nor a block that begins at “Vote” without what was voted on.
     """
     from realm_core.corpus.records import Section
 
@@ -319,7 +320,7 @@ def _with_sections(read: Sequence[DocumentSection]) -> tuple[str, tuple[Section,
     length = 0
     above: tuple[str, ...] = ()
     for one in read:
-        heading = one.headings[-1] if one.headings else ""
+        heading = " › ".join(one.headings)
         text = f"{heading}\n{one.text}" if heading and one.headings != above else one.text
         above = one.headings
         if one.page is not None:

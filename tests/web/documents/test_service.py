@@ -95,11 +95,13 @@ def test_the_list_and_one_document(deployed: Deployment) -> None:
         show("nothing")
 
 
-def test_the_text_says_each_heading_once(deployed: Deployment) -> None:
+def test_the_text_says_each_heading_once_with_those_above_it(deployed: Deployment) -> None:
     first = b"# Handbook\n\nFor all.\n\n## Annual leave\n\n30 days.\n\n### Trainees\n\n28 days.\n\n"
-    given = File(first + b"## Annual leave\n\nAsk early.\n", "handbook.md")
+    last = b"## Annual leave\n\nAsk early.\n\n## Travel\n\n### Trains\n\nSecond class.\n"
+    given = File(first + last, "handbook.md")
     documents.add([DocumentInput(given, "handbook", licence="CC0")], by=None)
-    said = "For all.\nAnnual leave\n30 days.\nTrainees\n28 days.\nAnnual leave\nAsk early."
+    said = "For all.\nAnnual leave\n30 days.\nAnnual leave › Trainees\n28 days.\nAnnual leave\nAsk early."
+    said += "\nTravel › Trains\nSecond class."  # also of one that has no text of its own
     assert (show("handbook").title, show("handbook").text) == ("Handbook", said)
 
 
