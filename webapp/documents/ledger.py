@@ -19,7 +19,7 @@ from webapp.documents import touched
 from webapp.documents.touched import Summary
 from webapp.documents.viewing import corpus_id
 from webapp.metrics.middleware import listens
-from webapp.models import AskedAnswer, CorpusChange, CorpusState, EvidenceBlock
+from webapp.models import AskedAnswer, ChangeKind, CorpusChange, CorpusState, EvidenceBlock, GoneBlock, Purge
 from webapp.refusals import InvalidRequest
 
 _MOST_IN_LIST: Final = 40  # answers of one change that are recomputed for a list of changes
@@ -29,10 +29,11 @@ _KEPT_S: Final = 600  # retention and deletions may remove answers, so a summary
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """A change, and what became of the answers affected by it."""
+    """A change, and what became of the answers affected by it. receipt: of the purge after which none shows it."""
 
     change: CorpusChange
     summary: Summary
+    receipt: Purge | None
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,17 @@ class AskedAgain:
 
 def with_summaries(changes: Iterable[CorpusChange]) -> list[LedgerRow]:
     """Changes for a list; for each only the answers with the highest posterior are recomputed."""
-    return [LedgerRow(change, summary(change, _MOST_IN_LIST)) for change in changes]
+    return [LedgerRow(change, summary(change, _MOST_IN_LIST), receipt(change)) for change in changes]
+
+
+def receipt(change: CorpusChange) -> Purge | None:
+    """The receipt of the purge that took what a change removed out of kept answers, too, so that none had read it."""
+    gone = GoneBlock.objects.filter(block_id__in=change.blocks_gone, change__kind=ChangeKind.PURGED)
+    purged = gone.select_related("change__document").order_by("change").first()
+    if purged is None:
+        return None
+    later = Purge.objects.filter(at__gte=purged.change.at).order_by("at")
+    return next((one for one in later if purged.change.document.document_id in one.document_ids), None)
 
 
 def summary(change: CorpusChange, most: int = touched.MOST_RECOMPUTED) -> Summary:

@@ -45,6 +45,7 @@ def change_page(request: HttpRequest, pk: int) -> HttpResponse:
             "page": page,
             "rows": rows,
             "summary": ledger.summary(change),
+            "receipt": ledger.receipt(change),
             "again": ledger.asked_again(change),
             "most_again": ledger.MOST_AGAIN,
         },

@@ -319,6 +319,25 @@ def test_the_pages(answering: Deployment, staff: Person, client: Any) -> None:
     assert purging.PURGED_TITLE in client.get("/manage/documents/?show=purged").content.decode()
 
 
+def test_the_ledger_does_not_say_that_no_answer_had_read_it(answering: Deployment, staff: Person, client: Any) -> None:
+    """Of nothing that took away what was purged later, either."""
+    client.force_login(staff.user)
+    documents.add([TURKU], by=None)
+    asking.ask("Where is Turku?", k=20, asker=None)
+    documents.change("turku", LATER, by=None)
+    assert "1 had read it" in client.get("/manage/documents/changes/?kind=changed").content.decode()
+    asking.ask("Where is Turku?", k=20, asker=None)
+    receipt = purging.purge(["turku"], by=None)
+    address = f"/manage/documents/purges/{receipt.pk}/"
+    for kind in ("changed", "purged"):
+        told = client.get(f"/manage/documents/changes/?kind={kind}").content.decode()
+        assert "none had read it" not in told and f'<a href="{address}">purged</a> from those that had' in told
+        change = CorpusChange.objects.get(kind=kind)
+        page = client.get(f"/manage/documents/changes/{change.pk}/").content.decode()
+        assert "No kept answer" not in page and address in page
+    assert address in client.get("/manage/documents/document/?id=turku").content.decode()
+
+
 def test_on_the_command_line(answering: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
     documents.add([TURKU], by=None)
     call_command("documents", "purge", "turku", "Nile")
