@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from realm_core.corpus.cleaning import article_of
 from realm_core.corpus.mediawiki import MediaWikiSource
@@ -63,8 +64,10 @@ def _check_unpacked(path: Path, limits: Limits) -> None:
 
 
 def _document(article: Article, kind: str, stated: Stated) -> ParsedDocument:
+    # Every wiki counts its pages from 1.
+    identity = f"{urlsplit(article.url).hostname}/{article.id}" if kind == "mediawiki" else article.id
     return ParsedDocument(
-        article.title, stated.language, _sections(article), (), kind, (), article.id, article.url,
+        article.title, stated.language, _sections(article), (), kind, (), identity, article.url,
         stated.date, stated.tags, stated.licence, stated.attribution, stated.collection,
     )  # fmt: skip
 

@@ -166,6 +166,16 @@ def test_mediawiki(reader: Reader) -> None:
     assert reader.refusal(data[:-30], "dump.xml").startswith("dump.xml, line ")
 
 
+def test_pages_of_two_wikis_have_different_ids(reader: Reader) -> None:
+    """Each counts its own from 1."""
+    data = dump(page("Turku", "It is a [[city]]."))
+    own = data.replace(b"//en.wikipedia.org/", b"//wiki.example.org/")
+    assert own != data
+    ids = [reader.many(one, "dump.xml")[0].identity for one in (data, own)]
+    assert [one.partition("/")[0] for one in ids] == ["en.wikipedia.org", "wiki.example.org"]
+    assert len({one.partition("/")[2] for one in ids}) == 1
+
+
 def test_one_is_expected(reader: Reader) -> None:
     from realm_core.errors import RealmError
 
