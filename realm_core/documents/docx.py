@@ -90,6 +90,7 @@ class _Body:
         self._document = document
         self._draft = draft
         self._targets = _link_targets(document.part)
+        self._notes = {kind: dict(_notes(document, kind)) for kind in _NOTES}
         self._titled = False
         self._levels: dict[str, int] = {}  # heading styles; 0 is the title's
         self._lists: set[str] = set()  # list styles
@@ -111,26 +112,22 @@ class _Body:
             elif child.tag == f"{_W}tbl":
                 self._links(child)
                 self._draft.table(list(_rows(child)))
+                self._footnotes(child)
             elif child.tag in _CONTAINERS:
                 self.read(child)
 
     def read_notes(self) -> None:
-        """Footnotes and endnotes, behind the text."""
-        for relation in self._document.part.rels.values():
-            kind = relation.reltype.rpartition("/")[2]
-            if relation.is_external or kind not in _NOTES:
-                continue
-            notes = parse_xml(relation.target_part.blob)
-            texts = [
-                text
-                for note in notes
-                if note.get(f"{_W}type") in (None, "normal")
-                and (text := "\n".join(_text(one) for one in note.iter(f"{_W}p")).strip())
-            ]
-            if texts:
+        """Endnotes, and the footnotes to which nothing refers, behind the text."""
+        for kind, notes in self._notes.items():
+            if notes:
                 self._draft.heading(1, kind.capitalize(), stated=False)
-            for text in texts:
+            for text in notes.values():
                 self._draft.paragraph(text)
+
+    def _footnotes(self, parent: Any) -> None:
+        """What a paragraph or table refers to, behind it: elsewhere nobody knows what it is about."""
+        for mark in parent.iter(f"{_W}footnoteReference"):
+            self._draft.paragraph(self._notes["footnotes"].pop(str(mark.get(f"{_W}id")), ""))
 
     def _paragraph(self, paragraph: Any) -> None:
         text = _text(paragraph)
@@ -151,10 +148,22 @@ class _Body:
             self._draft.heading(_BELOW_STYLED, text)
         else:
             self._draft.paragraph(text)
+        self._footnotes(paragraph)
 
     def _links(self, parent: Any) -> None:
         for link in parent.iter(f"{_W}hyperlink"):
             self._draft.link(self._targets.get(link.get(_R_ID), ""))
+
+
+def _notes(document: Any, kind: str) -> Iterator[tuple[str, str]]:
+    """Id and text of each footnote or endnote."""
+    for relation in document.part.rels.values():
+        if relation.is_external or relation.reltype.rpartition("/")[2] != kind:
+            continue
+        for note in parse_xml(relation.target_part.blob):
+            text = "\n".join(_text(one) for one in note.iter(f"{_W}p")).strip()
+            if text and note.get(f"{_W}type") in (None, "normal"):
+                yield str(note.get(f"{_W}id")), text
 
 
 def _stands_as_heading(paragraph: Any) -> bool:

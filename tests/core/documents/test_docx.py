@@ -10,6 +10,8 @@ import pytest
 from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.opc.packuri import PackURI
 from docx.opc.part import Part
+from docx.oxml import OxmlElement
+from docx.oxml.ns import qn
 
 from tests.core.documents.files import Reader, saved, shown, with_member
 
@@ -205,17 +207,36 @@ def test_merged_cells_and_tables_within_cells(reader: Reader) -> None:
     assert read.sections[0].text == "Name: a; Name: b; Note: inner outer."
 
 
-def test_footnotes(reader: Reader) -> None:
+def test_footnotes_stand_behind_what_refers_to_them(reader: Reader) -> None:
+    """Others, and endnotes, at the end."""
     document = docx.Document()
-    document.add_paragraph("Words.")
-    notes = (
-        f'<w:footnotes xmlns:w="{W}"><w:footnote w:type="separator" w:id="-1">{paragraph("x")}</w:footnote>'
-        f'<w:footnote w:id="1">{paragraph("As told by a traveller.")}</w:footnote></w:footnotes>'
-    )
-    kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes+xml"
-    part = Part(PackURI("/word/footnotes.xml"), kind, notes.encode(), document.part.package)
-    document.part.relate_to(part, RELATIONSHIP_TYPE.FOOTNOTES)
-    assert shown(reader.one(saved(document), "a.docx")) == [((), "Words."), (("Footnotes",), "As told by a traveller.")]
+    document.add_heading("Minutes", 0)
+    document.add_heading("Pool", 1)
+    first = document.add_paragraph("It costs £5.")
+    document.add_paragraph("It is closed.")
+    table = document.add_table(1, 2)
+    table.cell(0, 0).text, table.cell(0, 1).text = "Roof", "£9"
+    document.add_heading("Bridge", 1)
+    document.add_paragraph("It is old.")
+    for number, place in (("1", first), ("2", table.cell(0, 1).paragraphs[0])):
+        mark = OxmlElement("w:footnoteReference")
+        mark.set(qn("w:id"), number)
+        place.add_run()._r.append(mark)
+    for kind, texts in (("footnote", ["VAT apart.", "An estimate.", "Of nothing."]), ("endnote", ["As told."])):
+        notes = "".join(
+            f'<w:{kind} w:id="{number}">{paragraph(text)}</w:{kind}>' for number, text in enumerate(texts, 1)
+        )
+        separator = f'<w:{kind} w:type="separator" w:id="-1">{paragraph("x")}</w:{kind}>'
+        content = f'<w:{kind}s xmlns:w="{W}">{separator}{notes}</w:{kind}s>'
+        media_type = f"application/vnd.openxmlformats-officedocument.wordprocessingml.{kind}s+xml"
+        part = Part(PackURI(f"/word/{kind}s.xml"), media_type, content.encode(), document.part.package)
+        document.part.relate_to(part, getattr(RELATIONSHIP_TYPE, f"{kind}s".upper()))
+    assert shown(reader.one(saved(document), "a.docx")) == [
+        (("Pool",), "It costs £5.\nVAT apart.\nIt is closed.\nRoof: £9.\nAn estimate."),
+        (("Bridge",), "It is old."),
+        (("Footnotes",), "Of nothing."),
+        (("Endnotes",), "As told."),
+    ]
 
 
 def test_only_a_title(reader: Reader) -> None:
