@@ -23,7 +23,7 @@ from realm_client._errors import (
     Unreachable,
 )
 from realm_client._filling import Filling, FillingEvidence, Guess
-from realm_client._ledger import DocumentChange, Touched, TouchedAnswer, TouchedSummary, WithoutBlocks
+from realm_client._ledger import DocumentChange, GoneEvidence, Touched, TouchedAnswer, TouchedSummary, WithoutBlocks
 from realm_client._operating import (
     Corpus,
     Deployment,
@@ -95,6 +95,7 @@ __all__ = [
     "FieldError",
     "Filling",
     "FillingEvidence",
+    "GoneEvidence",
     "Guess",
     "HeldFolder",
     "Index",

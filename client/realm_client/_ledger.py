@@ -25,6 +25,15 @@ class DocumentChange:
 
 
 @dataclass(frozen=True)
+class GoneEvidence:
+    """A block of the evidence that is not searched any more. kind: what was done to its document."""
+
+    block_id: str
+    kind: str
+    at: datetime
+
+
+@dataclass(frozen=True)
 class WithoutBlocks:
     """An answer without some blocks. explained_by: the id of the block with the highest posterior."""
 

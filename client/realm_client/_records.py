@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from realm_client._errors import ApiError
+from realm_client._ledger import GoneEvidence
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,8 @@ class Answer:
     answer: None where the blocks hold none. serving_ms: what keeping it took, {} where that is not known.
     confidence: how often answers like the best one are right. collections, filters: where it was looked for.
     read_as: the question with its spelling corrected, or a topic as a question; empty: it was read as typed.
+    evidence_gone: what is not searched any more. purged_at: when blocks were last purged; it is what the others say.
+    question_language: where not the models' own.
     """
 
     id: str
@@ -132,6 +135,10 @@ class Answer:
     confidence_likelihood: float = 0.0
     confidence_margin: float = 0.0
     read_as: str = ""
+    evidence_gone: tuple[GoneEvidence, ...] = ()
+    purged_at: datetime | None = None
+    corpus_share: float = 1.0
+    question_language: str | None = None
 
     @property
     def text(self) -> str | None:

@@ -213,13 +213,16 @@ def test_documents(admin: Client, asker: Client) -> None:
     change = next(admin.document_changes(document_id="trips/turku"))
     assert (change.kind, change.blocks_gone, change.blocks_new, change.by) == ("changed", 1, 1, "admin")
     assert [row.answer for row in admin.change_answers(change.id).results] == [answer.id]
+    (gone,) = admin.answer(answer.id).evidence_gone
+    assert (gone.kind, answer.evidence_gone, answer.purged_at) == ("changed", (), None)
     assert admin.document_touched("trips/turku").results == ()
 
     admin.remove_document("trips/turku")
     assert admin.document("trips/turku").status == "removed"
     receipt = admin.purge_documents(["trips/turku", *(one.id for one in (file, *both))])
     assert receipt.answers >= 1 and receipt.remaining == () and admin.purge(receipt.id) == receipt
-    assert "Turku" not in {block.title for block in admin.answer(answer.id).evidence}
+    purged = admin.answer(answer.id)
+    assert purged.purged_at is not None and "Turku" not in {block.title for block in purged.evidence}
     kinds = [one.kind for one in admin.document_changes(document_id="trips/turku", page_size=2)]
     assert kinds == ["purged", "removed", "changed", "added"]
 
