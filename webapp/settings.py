@@ -164,7 +164,9 @@ _SQLITE_OPTIONS = {
     # the lock at once, and the timeout applies.
     "transaction_mode": "IMMEDIATE",
     "timeout": 20,  # seconds to wait for another writer
-    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY;",
+    # secure_delete: what was purged must not stay in free pages.
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY; "
+    "PRAGMA secure_delete=ON;",
 }
 # A server that disappears without closing connections (power loss, network failure) is noticed within 25 seconds; the
 # system's default is hours, during which a worker would neither renew its lease nor give up. libpq ignores options that

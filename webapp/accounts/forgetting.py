@@ -21,6 +21,7 @@ from django.utils import timezone
 from realm_core.errors import RealmError
 from webapp.models import AskedAnswer, AuditEntry, Feedback, IdempotencyKey
 from webapp.models.answer import ASKER_ENTRY
+from webapp.storage.deleted_rows import empty_log
 
 _LOGINS: Final = (AccessAttempt, AccessFailureLog, AccessLog)
 _ACCOUNT_ACTIONS: Final = ("login", "logout")
@@ -56,6 +57,7 @@ def forget(user: User) -> Kept:
         number = user.pk
         user.delete()
         AuditEntry.record("person.forget", f"account {number}", by=None, **found.removed)
+    empty_log()
     return found
 
 

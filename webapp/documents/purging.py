@@ -45,6 +45,7 @@ from webapp.models import (
 from webapp.serving.embedding import embedding_of
 from webapp.serving.engine import holder
 from webapp.serving.living import indexes_beside, state_of, store_of
+from webapp.storage.deleted_rows import empty_log
 from webapp.storage.places import portable
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
             continue
         originals.discard(file["path"] for file in made[0].files if originals.is_original(file["path"]))
         holder().follow()
+        empty_log()
         return made[0]
     raise EditConflict
 

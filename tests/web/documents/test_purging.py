@@ -88,6 +88,20 @@ def test_nothing_of_it_is_left(answering: Deployment, staff: Person) -> None:
         assert sum(row.prior for row in asked.evidence.all()) == pytest.approx(1)
 
 
+@pytest.mark.django_db(transaction=True)
+def test_the_files_of_the_database_hold_nothing_of_it(answering: Deployment) -> None:
+    """Neither its log nor pages that are free now."""
+    with connection.cursor() as cursor:
+        assert cursor.execute("PRAGMA secure_delete").fetchone() == (1,)
+    documents.add([TURKU], by=None)
+    asking.ask("Where is Turku?", k=20, asker=None)
+    name = Path(connection.settings_dict["NAME"])
+    held = [one for one in name.parent.glob(f"{name.name}*") if b"castle was founded" in one.read_bytes()]
+    assert held
+    purging.purge(["turku"], by=None)
+    assert not any(b"castle was founded" in one.read_bytes() for one in held)
+
+
 def test_one_that_was_removed_is_forgotten_too(answering: Deployment) -> None:
     documents.add([TURKU], by=None)
     documents.remove(["turku"], by=None)
