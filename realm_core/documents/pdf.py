@@ -297,7 +297,8 @@ def _paragraphs(page: int, lines: Sequence[Line], levels: _Levels, compounds: se
             paragraphs.append(_Paragraph("", table=line.table))
         else:
             ended = above is not None and _SENTENCE_ENDS.search(above.text) and len(above.text) < full
-            begins = _ITEM.match(line.text) or _NUMBERED.match(line.text)
+            aligned = line.is_aligned or (above is not None and above.is_aligned)
+            begins = aligned or _ITEM.match(line.text) or _NUMBERED.match(line.text)
             if begins or ended or (usual_gap and gap > usual_gap * _GAP):
                 _close(parts, paragraphs, compounds)
             parts.append(line.text)

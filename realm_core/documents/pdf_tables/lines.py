@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import pypdfium2.raw as pdfium
 from pypdfium2 import PdfTextPage
@@ -14,6 +14,9 @@ from realm_core.documents.pdf_tables.table import Table
 
 _HYPHEN_OF_PDFIUM = re.compile("[\ufffe\x02]")  # stands for a hyphen at the end of a line
 _SPACE = re.compile(r"\s+")
+_WORD = re.compile(r"\S+")
+_SPREAD = 0.55  # of the height, for each character: wider than type is set, even of one width
+_GAP = 0.6  # of the height: between columns
 
 
 @dataclass
@@ -22,6 +25,7 @@ class Line:
 
     top, bottom, height: of its first character, in points from the page's lower edge.
     inside:              of a table: the lines that it consists of.
+    is_aligned:          its words stand in three columns or more.
     """
 
     text: str
@@ -30,6 +34,7 @@ class Line:
     height: float
     table: Table | None = None
     inside: list[Line] = field(default_factory=list)
+    is_aligned: bool = False
 
 
 def lines_of(page: PdfTextPage, text: str, tables: Iterable[Table]) -> list[Line]:
@@ -67,16 +72,29 @@ def _line(page: PdfTextPage, part: str, start: int) -> Line | None:
     words = _SPACE.sub(" ", part).strip()
     if not words:
         return None
-    bottom, top = _extent(page, start + len(part) - len(part.lstrip()))
-    return Line(words, top, bottom, top - bottom)
+    first = _box(page, start + len(part) - len(part.lstrip()))
+    bottom, top = float(first.bottom), float(first.top)
+    return Line(words, top, bottom, top - bottom, is_aligned=_is_aligned(page, part, start, first))
 
 
-def _extent(page: PdfTextPage, position: int) -> tuple[float, float]:
-    """Bottom and top of a character, in points; of one that has no place on the page, zeros."""
+def _is_aligned(page: PdfTextPage, part: str, start: int, first: pdfium.FS_RECTF) -> bool:
+    """Whether two gaps are wider than those between words."""
+    height = float(first.top - first.bottom)
+    length = len(part.rstrip())
+    if _box(page, start + length - 1).right - first.left <= _SPREAD * height * length:
+        return False  # prose, of which no more is looked at
+    words = list(_WORD.finditer(part))
+    gaps = 0
+    for left, right in pairwise(words):
+        gaps += _box(page, start + right.start()).left - _box(page, start + left.end() - 1).right > _GAP * height
+    return gaps > 1
+
+
+def _box(page: PdfTextPage, position: int) -> pdfium.FS_RECTF:
+    """Of a character, in points; of one that has no place on the page, zeros."""
     box = pdfium.FS_RECTF()
-    if not pdfium.FPDFText_GetLooseCharBox(page, position, box):
-        return 0.0, 0.0
-    return float(box.bottom), float(box.top)
+    pdfium.FPDFText_GetLooseCharBox(page, position, box)
+    return box
 
 
 def with_tables_joined(pages: Sequence[list[Line]]) -> list[list[Line]]:

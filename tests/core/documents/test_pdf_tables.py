@@ -115,6 +115,14 @@ def test_each_row_is_a_sentence(reader: Reader, style: str) -> None:
     assert texts(reader, pdf([page(STYLES[style])])) == expected
 
 
+def test_columns_without_lines_are_read_line_by_line(reader: Reader) -> None:
+    rows = [["Mooring", "Pontoon", "Trot"], *ROWS]
+    content = [*column([PROSE] * 2, top=740, leading=20), *words(rows, bold=0), Line("Visitors pay by the night.", 606)]
+    assert texts(reader, pdf([content])) == [
+        f"{PROSE} {PROSE}", *(" ".join(row) for row in rows), "Visitors pay by the night.",
+    ]  # fmt: skip
+
+
 def test_two_tables_below_one_another(reader: Reader) -> None:
     """With lines across alone and of one width; what stands between them is a heading."""
     tables = [[*across(ys(4, top)[1:]), *words([NAMES, *ROWS], top)] for top in (700.0, 590.0)]
