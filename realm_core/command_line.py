@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser, task: type[Task], *, without: C
     for name, info in task.model_fields.items():
         if section := section_of(info):
             parser.formatter_class = argparse.RawDescriptionHelpFormatter
-            parser.epilog = f"settings and their defaults:\n{explain(section)}".replace("%", "%%")
+            parser.epilog = f"settings and their defaults:\n{explain(section)}"  # argparse unescapes no %% in an epilog
             parser.add_argument("--config", type=Path, help="TOML file of settings")
             parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting")
         elif extra(info).get("flag") != "" and name not in without:

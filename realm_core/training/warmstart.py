@@ -31,6 +31,8 @@ _WORDPIECES_PER_BATCH = 2048
 
 def main(task: Warmstart, activity: Activity) -> None:
     """Make the model and report how much of the encoder's inner products the projection keeps."""
+    if task.output.exists():
+        raise RealmError(f"{task.output} exists already; choose another name for the new model.")
     settings = task.settings
     config = dataclasses.replace(
         ModelConfig(),

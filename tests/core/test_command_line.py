@@ -215,6 +215,21 @@ def test_a_warm_start_ranks_by_cosine(
     assert torch.equal(embed(model.query, joined), embed(model.block, joined))
 
 
+def test_a_warm_start_refuses_an_existing_folder_before_it_embeds(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("realm_core.training.warmstart.new_model", lambda *_, **__: pytest.fail("it computes"))
+    with pytest.raises(RealmError, match=f"{tmp_path} exists already; choose another name"):
+        activity_of("warmstart", ["--corpus", deployment.corpus, "--output", tmp_path, "--set", "dimension=8"])
+
+
+def test_a_percent_sign_in_the_settings_help_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command("pretrain", "--help")
+    shown = capsys.readouterr().out
+    assert "15 % of the wordpieces" in shown and "%%" not in shown
+
+
 def test_too_small_a_corpus_sets_no_projection(deployment: Deployment, tmp_path: Path) -> None:
     with pytest.raises(RealmError, match="has 12 blocks, too few"):
         activity_of("warmstart", ["--corpus", deployment.corpus, "--output", tmp_path / "warm"])
