@@ -57,7 +57,7 @@ class Loop:
 
     folder: where checkpoints are kept. name: of this stage, the prefix of its metrics. identity: of the rows and
     settings that decide each step's batch; a checkpoint of another identity is refused, one with another number of
-    steps is not.
+    steps is not. reported: makes the figures of a row of metrics of their means over sequences; by default it is these.
     """
 
     def __init__(
@@ -76,7 +76,9 @@ class Loop:
         folder: Path,
         activity: Activity,
         world: World | None = None,
+        reported: Callable[[dict[str, float]], dict[str, float]] = dict,
     ) -> None:
+        self._reported = reported
         self._world = world or World()
         self.name, self.steps, self._clip, self._seed = name, steps, clip, seed
         self._checkpoint_every, self._metrics_every = checkpoint_every, metrics_every
@@ -192,7 +194,7 @@ class Loop:
         loss, sequences = sums.pop("loss"), sums.pop(_SEQUENCES)
         steps = row.steps * self._world.size
         means = {"loss": loss / steps, **{key: sums.pop(key) / steps for key in _OF_STEPS}}
-        means |= {key: value / sequences for key, value in sums.items()}
+        means |= self._reported({key: value / sequences for key, value in sums.items()})
         means["sequences_per_s"] = sequences / row.seconds
         if self._world.leads:
             self._activity.metrics(self.step, **{f"{self.name}.{key}": value for key, value in means.items()})

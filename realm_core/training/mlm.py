@@ -70,7 +70,8 @@ def main(task: Mlm, run: Path, activity: Activity) -> None:
         for which in world.averaged(replica, even_parts(len(rows), config.at_once)):
             part = rows[which]
             loss, right, hidden = replica(joiner.blocks(part, limit), draw)
-            yield loss * world.weight(len(part), config.batch), {"accuracy": right / hidden, "sequences": len(part)}
+            figures = {"right": right / len(part), "hidden": hidden / len(part), "sequences": len(part)}
+            yield loss * world.weight(len(part), config.batch), figures
 
     def measure() -> dict[str, float]:
         if not len(held_out):
@@ -99,7 +100,7 @@ def main(task: Mlm, run: Path, activity: Activity) -> None:
         HELD_OUT_BY,
         [item for item in config.model_dump().items() if item[0] not in free],
     )
-    loop = training_loop("mlm", groups, config, identity, run, activity, world, steps=config.steps)
+    loop = training_loop("mlm", groups, config, identity, run, activity, world, steps=config.steps, reported=_reported)
     encoder.train()
     measured = loop.run(losses_of, measure)
     if not world.leads:
@@ -107,6 +108,13 @@ def main(task: Mlm, run: Path, activity: Activity) -> None:
     recipe = f"masked-language warm-up from {model.hash} on {snapshot.snapshot_id}: {config.model_dump()}"
     trained = dataclasses.replace(model, encoder=encoder.eval())
     publish(trained, task.output, recipe, measured, run, activity, left=["mlm"])
+
+
+def _reported(means: dict[str, float]) -> dict[str, float]:
+    """The share of the hidden wordpieces, of which blocks have more or fewer."""
+    others = dict(means)
+    accuracy = others.pop("right") / others.pop("hidden")
+    return {**others, "accuracy": accuracy}
 
 
 class MlmStep(nn.Module):

@@ -44,7 +44,7 @@ from realm_core.training.live_index import (
 )
 from realm_core.training.loop import Loop, ParameterGroup, freeze, no_dropout_in_attention
 from realm_core.training.masking import MaskedBatches, MaskedSentences
-from realm_core.training.pretrain_step import PretrainStep
+from realm_core.training.pretrain_step import PretrainStep, reported
 from realm_core.training.refresh import BuilderProcess, build_generation, builder_device
 from realm_core.training.stage import (
     Prefetch,
@@ -112,7 +112,9 @@ def main(task: Pretrain, run: Path, activity: Activity) -> None:
     of = (model.hash, snapshot.snapshot_id, source.snapshot_id, spans.manifest["files"])
     identity = identity_of(*of, _deciding(config))
     groups = [ParameterGroup(model.block, config.learning_rate), ParameterGroup(model.encoder, config.learning_rate)]
-    loop = training_loop("pretrain", groups, config, identity, run, activity, world, steps=config.steps)
+    loop = training_loop(
+        "pretrain", groups, config, identity, run, activity, world, steps=config.steps, reported=reported
+    )
     if world.leads:
         forget_after(run, loop.saved_step() or 0)
     world.wait()
@@ -213,16 +215,16 @@ def _measure(step: PretrainStep, sentences: MaskedSentences | None, index: LiveI
     """Figures of the held-out sentences, with the current index."""
     if sentences is None:
         return {}
-    sums: dict[str, float] = {}
+    loss, means = 0.0, dict[str, float]()
     step.eval()
     with torch.no_grad():
         for part in _parts(sentences, at_once):
-            loss, figures = step(part, index)
-            sums["loss"] = sums.get("loss", 0.0) + loss.item() * step.weight(part) / step.weight(sentences)
+            own_loss, figures = step(part, index)
+            loss += own_loss.item() * step.weight(part) / step.weight(sentences)
             for key, value in figures.items():
-                sums[key] = sums.get(key, 0.0) + value * len(part) / len(sentences)
+                means[key] = means.get(key, 0.0) + value * len(part) / len(sentences)
     step.train()
-    return sums
+    return {"loss": loss, **reported(means)}
 
 
 def _parts(batch: MaskedSentences, at_once: int) -> Iterator[MaskedSentences]:

@@ -77,7 +77,7 @@ class PretrainStep(nn.Module):
         self._autocast = fast_dtype(joiner.device) == torch.bfloat16
 
     def forward(self, batch: MaskedSentences, index: LiveIndex) -> tuple[Tensor, dict[str, float]]:
-        """The mean loss of a batch, and its figures."""
+        """The mean loss of a batch, and its figures, means over its sentences: see `reported`."""
         filled = self.fill(batch, index)
         prior_BK = log_prior(filled.scores_BK)
         loss = masked_language_loss(prior_BK, filled.log_token_BKJ, filled.present_BJ, per_token=self._per_token)
@@ -178,18 +178,33 @@ def _right(
 
 @torch.no_grad()
 def _figures(filled: Filled, log_prior_BK: Tensor) -> dict[str, float]:
-    masks = int(filled.present_BJ.sum())
+    sentences = len(filled.present_BJ)
     log_likelihood_BK = filled.log_token_BKJ.detach().sum(-1)
     utility_BK = retrieval_utility(log_likelihood_BK, log_likelihood_BK[:, 0])
     prior_BK = log_prior_BK.exp()
     return {
-        "accuracy": filled.right_with / masks,
-        "accuracy_without": filled.right_without / masks,
+        "right": filled.right_with / sentences,
+        "right_without": filled.right_without / sentences,
+        "masks": int(filled.present_BJ.sum()) / sentences,
         "utility": utility_BK[:, 1:].mean().item(),
         "utility_best": utility_BK[:, 1:].amax(1).mean().item(),
         "null_share": prior_BK[:, 0].mean().item(),
         "prior_entropy": -(prior_BK * log_prior_BK).sum(1).mean().item(),
         "log_likelihood": torch.logsumexp(log_prior_BK + log_likelihood_BK, 1).mean().item(),
         "log_likelihood_without": log_likelihood_BK[:, 0].mean().item(),
-        "perplexity": math.exp(min(50.0, -(filled.log_token_BKJ.detach()[:, 0].sum() / masks).item())),
+    }
+
+
+def reported(means: dict[str, float]) -> dict[str, float]:
+    """The figures as they are called in metrics, from the means of `_figures` over any number of sentences.
+
+    Shares of the masks and the perplexity of a mask are computed last: batches have different numbers of masks.
+    """
+    others = dict(means)
+    masks = others.pop("masks")
+    accuracies = {"accuracy": others.pop("right") / masks, "accuracy_without": others.pop("right_without") / masks}
+    return {
+        **others,
+        **accuracies,
+        "perplexity": math.exp(min(50.0, -means["log_likelihood_without"] / masks)),
     }

@@ -126,6 +126,7 @@ def training_loop(
     world: World | None = None,
     *,
     steps: int,
+    reported: Callable[[dict[str, float]], dict[str, float]] = dict,
 ) -> Loop:
     """The loop of the training `name`, as its settings describe it; its checkpoints are in `run / name`."""
     return Loop(
@@ -142,6 +143,7 @@ def training_loop(
         folder=run / name,
         activity=activity,
         world=world,
+        reported=reported,
     )
 
 

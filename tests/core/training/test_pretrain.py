@@ -116,13 +116,15 @@ def test_worked_off_in_parts_it_comes_to_the_same(towns: Towns, tmp_path: Path) 
     settings = SHORT | {
         "loss": "release",
         "masking": "span",
+        "holdout": 0.1,
     }  # parts count by their masks, of which they have more or less
     whole, parts = (
         load_model(pretrain(towns, tmp_path, settings | {"at_once": at_once}, name=f"at-once-{at_once}"))
         for at_once in (4, 3)
     )
-    losses = [metrics(tmp_path / f"at-once-{at_once}-run", "pretrain.loss")[2] for at_once in (4, 3)]
-    assert losses[0] == pytest.approx(losses[1], rel=2e-3)
+    for figure in ("loss", "perplexity", "held_out.loss", "held_out.perplexity"):
+        ours, theirs = (metrics(tmp_path / f"at-once-{at_once}-run", f"pretrain.{figure}")[2] for at_once in (4, 3))
+        assert ours == pytest.approx(theirs, rel=2e-3), figure
     for part in ("block", "encoder"):
         assert distance(whole, parts, part) < 0.1 * distance(whole, begun, part)
 
