@@ -198,15 +198,17 @@ def _train(
     def measure() -> dict[str, float]:
         return _measure(step, measured_on, index.before(loop.step), config.at_once)
 
-    begins = not loop.saved_step()
+    first = loop.saved_step() or 0
     replica = world.replicate(step)
     step.train()
     measured = loop.run(losses_of, measure)
     step.eval()
-    if world.leads and begins and not index_step and config.refresh != "never" and config.refresh_every < config.steps:
+    snapshots = (config.steps - 1) // config.refresh_every - first // config.refresh_every
+    if world.leads and not index_step and config.refresh != "never" and snapshots > 0:
+        since = f" since step {first:,}, where the training was resumed" if first else ""
         activity.warn(
-            "The index was never replaced: no new one arrived in time. All steps retrieved from the index that the "
-            "training started with."
+            f"The index was never replaced{since}: no new one arrived in time. All of these steps retrieved from the "
+            "index that the training started with."
         )
     return measured
 

@@ -336,6 +336,17 @@ def test_an_index_that_stays_is_told_of(
     assert len(about) == (said is not None) and (said is None or re.match(said, about[0]))
 
 
+def test_an_index_that_stays_after_resuming_is_told_of(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed_at_the_end(monkeypatch, towns.pretrain(tmp_path / "made", SHORT), tmp_path / "run")
+    told: list[str] = []
+    monkeypatch.setattr(Activity, "warn", lambda self, message: told.append(message))
+    longer = SHORT | {"steps": 4, "refresh": "elsewhere", "refresh_every": 1}
+    activity_of("pretrain", towns.pretrain(tmp_path / "made", longer), run=tmp_path / "run")
+    assert len(told) == 1 and told[0].startswith("The index was never replaced since step 2, where")
+
+
 def test_spans_that_are_all_held_out_teach_nothing(towns: Towns, tmp_path: Path) -> None:
     one = tiny_snapshot(tmp_path, {"Rome": "Rome was built in 753 BC."})
     extract(one, tmp_path / "spans", QUIET, TaggerOptions("dates"))
