@@ -16,7 +16,7 @@ from pathlib import Path
 from realm_core.errors import RealmError
 from realm_core.files import read_text
 from realm_core.runs.activity import Activity
-from realm_core.salient.spans import TaggedSpan, Tagger, joined_words, trimmed
+from realm_core.salient.spans import OUTSIDE, TaggedSpan, Tagger, joined_words, trimmed
 
 _SENTENCES_AT_ONCE = 64
 
@@ -99,10 +99,12 @@ def measure_file(path: Path, tagger: Tagger, activity: Activity) -> Measurement:
 def read_conll(path: Path) -> list[TaggedSentence]:
     """The sentences of a CoNLL file; `RealmError` names a line that is not of that format."""
     lines = read_text(path).split("\n")
-    sentences = [_sentence(rows) for rows in _sentences(path, lines)]
+    sentences = list(_sentences(path, lines))
     if not sentences:
         raise RealmError(f"{path} contains no sentences.")
-    return sentences
+    if not any(tag == OUTSIDE for rows in sentences for _, tag in rows):
+        raise RealmError(f"{path} is no CoNLL file: no line ends in the tag {OUTSIDE}, that of tokens outside names.")
+    return [_sentence(rows) for rows in sentences]
 
 
 def add(measurement: Measurement, sentence: TaggedSentence, predicted: Sequence[TaggedSpan]) -> None:

@@ -63,7 +63,14 @@ def test_a_whole_measurement(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "2 sentences" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("content", "message"), [("Paris", "line 1: a token and its tag"), ("\n\n", "no sentences")])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("Paris", "line 1: a token and its tag"),
+        ("\n\n", "no sentences"),
+        ('{"title": "Paris", "text": "A town."}', "names.conll is no CoNLL file: no line"),
+    ],
+)
 def test_other_files_are_refused(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "names.conll"
     with pytest.raises(RealmError, match="does not exist"):
