@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -45,9 +46,9 @@ def main(task: Calibrate, activity: Activity) -> None:
 
 
 def _calibrate(task: Calibrate, activity: Activity) -> None:
-    given = {path.stem: read_questions(path, answerable=None) for path in task.questions}
+    given = _by_name(task.questions, answerable=None)
     files = {name: answerable for name, own in given.items() if (answerable := [one for one in own if one.answers])}
-    others = {path.stem: read_questions(path) for path in task.other_questions}
+    others = _by_name(task.other_questions)
     without = [question for own in given.values() for question in own if not question.answers]
     without += [question for path in task.unanswerable for question in read_questions(path, answerable=False)]
     if not files or not without:
@@ -106,6 +107,15 @@ def _calibrate(task: Calibrate, activity: Activity) -> None:
     activity.result({name: dataclasses.asdict(one) if isinstance(one, Fit) else one for name, one in result.items()})
     if not activity.run:
         remove_folder(kept)
+
+
+def _by_name(paths: Sequence[Path], *, answerable: bool | None = True) -> dict[str, list[Question]]:
+    """The questions of each file, by its name without ending; by its path if another file is called the same."""
+    called = Counter(path.stem for path in paths)
+    return {
+        path.stem if called[path.stem] == 1 else str(path): read_questions(path, answerable=answerable)
+        for path in paths
+    }
 
 
 def write_calibrated(model: Path, output: Path, config: ModelConfig, questions: Sequence[Path]) -> None:

@@ -29,6 +29,7 @@ from realm_core.evaluation.calibration_rule import (
     logistic,
 )
 from realm_core.evaluation.predicting import Predictor
+from realm_core.files import read_json
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever
 from realm_core.model.checkpoint import load_model
@@ -262,6 +263,19 @@ def test_the_command_writes_the_configuration_and_nothing_else(parts: tuple[Path
     assert fitted_both.config.elsewhere is not None and after.config.elsewhere is None
     with pytest.raises(RealmError, match=r"none\.jsonl, line 1: `answers` must be a list of non-empty texts"):
         read_questions(none)
+
+
+def test_files_of_one_name_are_all_fitted_on(parts: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    model, index, corpus = parts
+    paths = []
+    for folder, questions in {"one": ASKED[:2], "other": [*ASKED[2:], *NONE]}.items():
+        lines = [json.dumps({"question": q.question, "answers": list(q.answers)}) + "\n" for q in questions]
+        (tmp_path / folder).mkdir()
+        paths.append(tmp_path / folder / "dev.jsonl")
+        paths[-1].write_text("".join(lines))
+    options = ["--model", model, "--index", index, "--corpus", corpus, "--device", "cpu", "--k", 3, "--questions"]
+    activity_of("calibrate", [*options, *paths, "--output", tmp_path / "made"], run=tmp_path / "run")
+    assert list(read_json(tmp_path / "run" / "result.json")["own"]["right"]) == [str(path) for path in paths]
 
 
 def test_an_answer_says_its_confidence_and_is_read_back() -> None:
