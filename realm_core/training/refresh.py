@@ -44,6 +44,8 @@ def main(arguments: Refresh, activity: Activity) -> None:
         torch.set_num_threads(builder_threads(torch.get_num_threads()))
         lower_priority(_NICENESS)
     open_tokens(Snapshot.open(arguments.corpus), activity)
+    if not snapshots.exists():
+        activity.say(f"Waiting for a pre-training that runs with --run {arguments.trainer_run}.")
     try:
         with noted(generations, device):
             _build_requested(arguments, snapshots, generations, activity)

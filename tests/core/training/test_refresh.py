@@ -155,6 +155,12 @@ def test_of_several_snapshots_the_newest_is_built(
     assert built == [step_name(12), step_name(16)]
 
 
+def test_a_builder_says_which_run_it_waits_for(towns: Towns, tmp_path: Path) -> None:
+    with building(towns, tmp_path) as builder:
+        wait_until(lambda: bool(builder.said))
+    assert builder.said == [f"Waiting for a pre-training that runs with --run {tmp_path}."]
+
+
 @pytest.mark.parametrize("training_ends", [True, False])
 def test_a_builder_that_stops_behind_its_training_clears_up(towns: Towns, tmp_path: Path, training_ends: bool) -> None:
     """The training removes both folders when it ends; what is built meanwhile would bring the one back."""
