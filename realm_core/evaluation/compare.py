@@ -28,6 +28,7 @@ _COMPARED: dict[str, Callable[[Prediction], bool]] = {
     "exact_match": lambda prediction: prediction.right,
     "recall@5": lambda prediction: prediction.found_within(5),
 }
+_OF_DENSE = ("spelling", "lexical_weight")  # options that BM25 has not
 _SHORT = {"exact_match": "EM", "recall@5": "R@5"}  # in tables
 
 
@@ -87,7 +88,8 @@ class Run:
 
 def labels(runs: Sequence[Run]) -> list[str]:
     """Names of the runs: the model, and those options that differ between the runs."""
-    names = [name for name in runs[0].header.identity if name not in ("questions", "sample", "why")]
+    all_names = dict.fromkeys(name for run in runs for name in run.header.identity)
+    names = [name for name in all_names if name not in ("questions", "sample", "why")]
     differing = [name for name in names if len({str(run.header.identity.get(name)) for run in runs}) > 1]
     models = {(run.header.model, run.header.identity["model"]) for run in runs}
     if len({model for model, _ in models}) == len(models):
@@ -115,9 +117,13 @@ def markdown(runs: Sequence[Run]) -> str:
 def _options(identity: dict[str, Any], names: Sequence[str]) -> list[str]:
     shown = []
     for name in names:
-        value = identity.get(name)
+        value = identity.get(name, 0.0)  # without a weight, that is none
+        if name in _OF_DENSE and identity["retriever"] != "dense":
+            continue
         if name == "retriever":
             shown.append(str(value))
+        elif name == "spelling":
+            shown += [] if value else ["as typed"]
         elif name != "score_scale" or identity["retriever"] != "dense":  # dense scores are never scaled
             shown.append(f"{name.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{name} {value}")
     return shown

@@ -18,6 +18,7 @@ import pytest
 from realm_core.errors import RealmError
 from realm_core.evaluation.compare import Run, labels, markdown
 from realm_core.evaluation.figures import COVERAGE
+from realm_core.evaluation.predictions import Header
 from realm_core.evaluation.significance import mcnemar, paired_difference
 from realm_core.evaluation.why import CAUSES, Why
 from tests.core.evaluation.material import header, prediction, prediction_file
@@ -203,6 +204,22 @@ def test_models_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert called(header(1), header(1, model="f" * 16)) == ["mini, model 0123456789abcdef", f"mini, model {'f' * 16}"]
     assert called(header(1), header(1, called="large", model="f" * 16)) == ["mini", "large"]
     assert called(header(1, k=5), header(1, k=8)) == ["mini, k 5", "mini, k 8"]
+
+
+def test_options_are_named_where_a_run_has_them(tmp_path: Path) -> None:
+    def called(*headers: Header) -> list[str]:
+        runs = []
+        for head in headers:
+            path = prediction_file(tmp_path / "p.jsonl", head, [prediction()])
+            runs.append(Run.of(path))
+            path.unlink()
+        return labels(runs)
+
+    dense, typed = header(1, lexical_weight=0.5, spelling=True), header(1)
+    bm25 = header(1, retriever="bm25", score_scale=0.5)
+    assert called(dense, typed) == ["mini, lexical weight 0.5", "mini, lexical weight 0, as typed"]
+    assert called(typed, dense) == ["mini, lexical weight 0, as typed", "mini, lexical weight 0.5"]
+    assert called(dense, bm25) == ["mini, dense, lexical weight 0.5", "mini, bm25, score scale 0.5"]
 
 
 def test_an_unfinished_run_is_refused(tmp_path: Path) -> None:
