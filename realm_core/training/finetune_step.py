@@ -118,7 +118,8 @@ class FinetuneStep(nn.Module):
         reader_loss, readable = mean_over_possible(log_answer_B)
         pair_loss = _pair_loss(read)
         # A batch without any correct block has loss zero; the mean over none would divide by zero.
-        loss = retriever_loss * (retrievable / len(batch)) + reader_loss * (readable / len(batch))
+        retriever_loss, reader_loss = retriever_loss * (retrievable / len(batch)), reader_loss * (readable / len(batch))
+        loss = retriever_loss + reader_loss
         # The marginals skip NaN; a model that diverged must not appear to have no loss.
         sound = (scores_BN < math.inf).all() & (read.logits_BKS < math.inf).all()
         loss = torch.where(sound, loss + self._pairs * pair_loss, math.nan)
