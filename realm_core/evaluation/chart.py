@@ -74,7 +74,7 @@ def reliability_diagram(path: Path, bins: Sequence[Bin], *, title: str, error: f
     """Write the diagram to `path`.
 
     Above, for each non-empty bin, a bar (id `right-N`) as high as the share right and a dot (id `dot-N`) at its mean
-    probability, which is on the diagonal if the bin is calibrated; below, a bar (id `count-N`) with the number of its
+    confidence, which is on the diagonal if the bin is calibrated; below, a bar (id `count-N`) with the number of its
     answers. `error` is the expected calibration error.
     """
     from matplotlib.ticker import MaxNLocator, PercentFormatter
@@ -94,7 +94,7 @@ def reliability_diagram(path: Path, bins: Sequence[Bin], *, title: str, error: f
                 f"{row.count:,}", (middle, row.count), (0, 2), textcoords="offset points", ha="center", fontsize=8
             )
         above.legend(loc="upper left", frameon=False)
-        below.set(xlabel="probability of the answer", ylabel="answers")
+        below.set(xlabel="confidence in the answer", ylabel="answers")
         below.margins(y=0.25)
         below.yaxis.set_major_locator(MaxNLocator(3, integer=True))
         for axes in (above, below):

@@ -171,7 +171,7 @@ def test_bars_and_calibration_are_drawn_to_scale() -> None:
     assert len(heights) == 2 and heights[1] == pytest.approx(3 * heights[0], rel=1e-3)
     assert "25.0" in svg and "75.0" in svg
     calibration = drawing.reliability_svg(((0.0, 0.1, 0.05, 0.0), (0.9, 1.0, 0.95, 1.0)))
-    assert "share right" in calibration
+    assert "share right" in calibration and "confidence in the answer" in calibration
 
 
 def test_the_rows_of_an_ablation_are_compared_stage_by_stage(job: Job, staff: Person) -> None:

@@ -103,12 +103,12 @@ def bars_svg(bars: tuple[tuple[str, float], ...]) -> str:
 
 @lru_cache(maxsize=_DRAWINGS_KEPT)
 def reliability_svg(bins: tuple[tuple[float, float, float, float], ...]) -> str:
-    """Calibration: (low, high, mean probability, share right) of each non-empty bin."""
+    """Calibration: (low, high, mean confidence, share right) of each non-empty bin."""
     from matplotlib.ticker import PercentFormatter
 
     with _drawing, _figure() as (axes, done):
         draw_reliability(axes, bins, diagonal=_DRAWN["soft"], dot=_DRAWN["line-0"], color=_DRAWN["rule"])
-        axes.set_xlabel("probability of the answer", loc="right")
+        axes.set_xlabel("confidence in the answer", loc="right")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(PercentFormatter(1, symbol="\N{NO-BREAK SPACE}%"))
         return done()

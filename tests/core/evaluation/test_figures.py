@@ -136,6 +136,7 @@ def test_the_diagram_shows_every_bin_once(tmp_path: Path) -> None:
         assert sorted(i for i in ids if i.startswith(f"{kind}-")) == [f"{kind}-{number}" for number in range(3)]
     texts = "".join(root.itertext())
     assert "mini on <dev> & test" in texts and "5 answers" in texts and f"{error:.3f}" in texts
+    assert "confidence in the answer" in texts and "probability" not in texts
     assert drawing.read_bytes() == again.read_bytes()  # the same figures are the same file
 
 
