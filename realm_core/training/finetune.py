@@ -114,7 +114,7 @@ def _finetune(task: Finetune, device: torch.device, world: World, run: Path, act
         pairs=config.pairs,
         supply=config.supply,
     )
-    loop = _loop(model, learnt, excluded_N, snapshot, config, score_scale, run, activity, world)
+    loop = _loop(model, files, learnt, excluded_N, snapshot, config, score_scale, run, activity, world)
     measured = _train(loop, step, learnt, held_out, config, world)
     if not world.leads:
         return
@@ -224,6 +224,7 @@ def _rankings(retriever: Retriever, texts: Sequence[str], scale: float, activity
 
 def _loop(
     model: Model,
+    files: dict[str, list[Question]],
     learnt: Sequence[Supervised],
     excluded_N: Array,
     snapshot: Snapshot,
@@ -248,6 +249,7 @@ def _loop(
             model.hash,
             snapshot.snapshot_id,
             [item for item in config.model_dump().items() if item[0] not in free],
+            list(files.items()),
             [(one.group, one.ids, len(one.occurrences.rows_O)) for one in learnt],
             hashlib.sha256(excluded_N.tobytes()).hexdigest(),
             *([] if score_scale is None else [score_scale]),

@@ -294,6 +294,8 @@ def test_a_checkpoint_of_other_questions_or_answers_is_refused(deployment: Deplo
     asked = [{**row, "answers": ["Egypt"]} if i == 0 else row for i, row in enumerate(questions())]
     (stopped / "other").mkdir()
     refused(deployment, stopped, OTHER, "--questions", write_lines(stopped / "other" / "tiny.jsonl", asked))
+    asked[0] = {**questions()[0], "answers": ["17 November"]}  # as often, in the same block
+    refused(deployment, stopped, OTHER, "--questions", write_lines(stopped / "other" / "tiny.jsonl", asked))
     asked[0] = {**questions()[0], "question": "When did the Suez Canal open?"}
     refused(deployment, stopped, OTHER, "--questions", write_lines(stopped / "other" / "tiny.jsonl", asked))
 
