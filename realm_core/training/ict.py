@@ -99,8 +99,8 @@ def main(task: Ict, run: Path, activity: Activity) -> None:
     learnt, held_out = split_passages(tokens.text_hashes_N, config.holdout)
     if len(learnt) < 2 * world.size:
         raise RealmError(
-            f"{task.corpus} holds {len(learnt)} blocks to train on; at least {2 * world.size} are needed, two for each "
-            "process, so that every sentence has a negative.",
+            f"{task.corpus} holds {len(learnt)} blocks to train on besides those held out; at least {2 * world.size} "
+            "are needed, two for each process, so that every sentence has a negative.",
         )
     examples = min(config.batch, len(learnt))
     _check_parts(examples, config.at_once, world)

@@ -62,7 +62,7 @@ def main(task: Mlm, run: Path, activity: Activity) -> None:
     replica = world.replicate(step)
     learnt, held_out = (np.array(rows) for rows in split_passages(tokens.text_hashes_N, config.holdout))
     if not len(learnt):
-        raise RealmError(f"{task.corpus} holds no blocks to train on.")
+        raise RealmError(f"{task.corpus} holds no blocks to train on besides those held out.")
 
     def losses_of(number: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
         draw = np.random.default_rng([config.seed, number, 1])

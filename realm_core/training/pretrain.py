@@ -108,7 +108,7 @@ def main(task: Pretrain, run: Path, activity: Activity) -> None:
     hashes_N = tokens.text_hashes_N if source is snapshot else _text_hashes(source)
     passages = split_passages(hashes_N[spans.rows_N], config.holdout)
     if not passages[0]:
-        raise RealmError("The spans hold no passage to train on.")
+        raise RealmError("The spans hold no passage to train on besides those held out.")
     of = (model.hash, snapshot.snapshot_id, source.snapshot_id, spans.manifest["files"])
     identity = identity_of(*of, _deciding(config))
     groups = [ParameterGroup(model.block, config.learning_rate), ParameterGroup(model.encoder, config.learning_rate)]
