@@ -105,9 +105,8 @@ class Answer:
 
     answer: None where the blocks hold none. serving_ms: what keeping it took, {} where that is not known.
     confidence: how often answers like the best one are right. collections, filters: where it was looked for.
-    read_as: the question with its spelling corrected, or a topic as a question; empty: it was read as typed.
-    evidence_gone: what is not searched any more. purged_at: when blocks were last purged; it is what the others say.
-    question_language: where not the models' own.
+    read_as: its spelling corrected, or a topic as a question; empty: as typed. evidence_gone: what is not searched any
+    more. purged_at: when blocks were last purged; the others say which. question_language: where not the models' own.
     """
 
     id: str
