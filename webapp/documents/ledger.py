@@ -11,6 +11,7 @@ from django.core.cache import cache
 from django.db.models import Case, CharField, Exists, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.fields.json import KT
 from django.db.models.functions import Substr
+from redis.exceptions import RedisError
 
 from realm_core.errors import RealmError
 from webapp.access.collections import access_of
@@ -66,10 +67,13 @@ def summary(change: CorpusChange, most: int = touched.MOST_RECOMPUTED) -> Summar
         return Summary(0, 0)
     # The key has their number, because an answer that was being computed at the change is stored after it.
     key = f"documents.touched:{change.pk}:{most}:{answers(change).count()}"
-    kept: dict[str, Any] | None = cache.get(key)
-    if kept is None:
-        kept = asdict(touched.summary(change.blocks_gone, _touched(change), most))
-        cache.set(key, kept, _KEPT_S)
+    try:
+        kept: dict[str, Any] | None = cache.get(key)
+        if kept is None:
+            kept = asdict(touched.summary(change.blocks_gone, _touched(change), most))
+            cache.set(key, kept, _KEPT_S)
+    except RedisError:  # it only saves time
+        return touched.summary(change.blocks_gone, _touched(change), most)
     return Summary(**kept)
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.web.operating import TokenClient, post, problem
 from tests.web.pages import stored
 from tests.web.pages.stored import ODYSSEY
-from webapp.documents import service, touched
+from webapp.documents import ledger, service, touched
 from webapp.documents.inputs import DocumentInput, Text, Unreadable
 from webapp.models import CorpusChange, Deployment, Document
 
@@ -72,6 +73,20 @@ def test_changes_and_what_they_touched(program: TokenClient, asked: list[Any]) -
     assert nothing["summary"]["answers"] == 0 and nothing["results"] == []
     problem(program.get("/api/v1/document-changes/999999/answers"), 404)
     problem(program.get("/api/v1/document-changes?kind=lost"), 400)
+
+
+def test_the_ledger_is_read_where_the_cache_is_out_of_reach(
+    program: TokenClient, asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise RedisConnectionError("nobody listens")
+
+    assert program.delete("/api/v1/documents/films/2001").status_code == 204
+    removed = CorpusChange.objects.get(kind="removed")
+    for call in ("set", "get"):
+        monkeypatch.setattr(ledger.cache, call, refuse)
+        told = program.get(f"/api/v1/document-changes/{removed.pk}/answers")
+        assert told.status_code == 200 and told.json()["summary"]["answers"] == 3
 
 
 def test_no_id_is_the_end_of_an_address(deployed: Deployment) -> None:
