@@ -215,11 +215,14 @@ def test_the_dashboard_and_the_alerts_are_of_what_there_is(engine: FakeEngine, o
 def test_what_is_alerted_on(engine: FakeEngine, outsider: Person) -> None:
     now, long_ago = timezone.now(), timezone.now() - timedelta(minutes=10)
     Job.objects.create(kind="index", parameters={}, state=JobState.SUCCEEDED)
+    Job.objects.create(kind="of an earlier version", parameters={}, state=JobState.FAILED)
     Scheduler.objects.create(name="a:1", host="a", seen_at=long_ago)
     for name, deployment, seen in (("a:2", engine.deployment_id, now), ("a:3", None, now), ("a:4", None, long_ago)):
         WebProcess.objects.create(name=name, host="a", state="ready", deployment_id=deployment, seen_at=seen)
     told = read(outsider.client)
     assert told["realm_jobs", (("kind", "index"), ("state", "failed"))] == 0
+    assert told["realm_jobs", (("kind", "ingest"), ("state", "failed"))] == 0  # before there is one of its kind
+    assert told["realm_jobs", (("kind", "of an earlier version"), ("state", "failed"))] == 1
     assert told["realm_schedulers", ()] == 0
     assert [told["realm_web_processes", (("state", state),)] for state in ("ready", "behind")] == [1, 1]
     assert 0 < told["realm_data_free_bytes", ()] < told["realm_data_size_bytes", ()]

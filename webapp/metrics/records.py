@@ -13,6 +13,7 @@ from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from realm_core.tasks import JOBS
 from webapp.models import Deployment, Job, JobMetric, JobState, Scheduler, WebProcess, Worker
 from webapp.models.process import Process
 
@@ -40,8 +41,8 @@ class Records(Collector):
         jobs = GaugeMetricFamily("realm_jobs", "Jobs by kind and state.", labels=["kind", "state"])
         rows = Job.objects.order_by().values_list("kind", "state").annotate(Count("pk"))
         counted = {(kind, state): count for kind, state, count in rows}
-        for kind in sorted({kind for kind, _ in counted}):
-            for state in JobState.values:  # also 0, or the first failure would not be an increase
+        for kind in sorted({*JOBS, *(kind for kind, _ in counted)}):
+            for state in JobState.values:  # also 0, or a kind's first failure would not be an increase
                 jobs.add_metric([kind, state], counted.get((kind, state), 0))
         return jobs
 
