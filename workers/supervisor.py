@@ -40,6 +40,7 @@ _LOOK_EVERY_S = 0.2
 _BROKER_TIMEOUT_S = 10.0
 _DEATHS_BEFORE_READY = 3  # after so many, starting is considered impossible
 _STILL_LOADING_EVERY_S = 15.0
+_LIMIT_LOGS_EVERY_S = 60.0
 _PREPARE_GRACE_S = 10.0
 _ACCOUNT = "Administrator account: "  # start of setup_data's line that is repeated at the end
 
@@ -168,14 +169,19 @@ class Supervisor:
 
     def _watch(self) -> None:
         """Restart programs that die, and report once when all is ready."""
-        began_at = spoke_at = time.monotonic()
+        began_at = spoke_at = limited_at = time.monotonic()
         ready = False
         while True:
             self._pause(_LOOK_EVERY_S)
+            limits_logs = time.monotonic() - limited_at > _LIMIT_LOGS_EVERY_S
+            if limits_logs:
+                limited_at = time.monotonic()
             for child in [*([self._broker] if self._broker else []), *self._children]:
                 death = child.look()
                 if death is not None:
                     self._report(child, death, ready)
+                if limits_logs:
+                    child.limit_log()
             if ready:
                 continue
             ready, reason = self._readiness()

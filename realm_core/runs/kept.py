@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from subprocess import Popen
 
@@ -44,11 +47,17 @@ class KeptProcess:
 
     def start(self) -> None:
         """Start it; its output is appended to the log."""
-        if self.log.exists() and self.log.stat().st_size > _LARGE_LOG_BYTES:
-            self.log.replace(self.log.with_suffix(".log.1"))
+        self.limit_log()
         with open(self.log, "ab") as output:
             self._process = start(self._command, output=output, environment=self._environment, folder=self._folder)
         self._started_at = time.monotonic()
+
+    def limit_log(self) -> None:
+        """Move the lines of a large log to LOG.1, in place of those there; the process goes on appending to the log."""
+        with suppress(OSError):  # there is none yet, or the disk is full
+            if self.log.stat().st_size > _LARGE_LOG_BYTES:
+                shutil.copyfile(self.log, self.log.with_suffix(".log.1"))
+                os.truncate(self.log, 0)
 
     def look(self) -> str | None:
         """Start it if it is due. If it has just died, return how, in a clause, and schedule a restart."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import realm_core.runs.kept
 import workers.supervisor
 from workers.services import Service
 
@@ -36,4 +37,7 @@ def programs(port: int) -> list[Service]:
 
 workers.supervisor.application = programs
 workers.supervisor.PREPARATIONS = ()
+if sys.argv[1] == "small logs":
+    workers.supervisor._LIMIT_LOGS_EVERY_S = 0.0
+    realm_core.runs.kept._LARGE_LOG_BYTES = 3
 sys.exit(workers.supervisor.main())

@@ -121,6 +121,16 @@ def test_what_dies_starts_again(supervised: Starter) -> None:
     assert not set(before.values()) & set(one.children().values())
 
 
+def test_the_log_of_a_running_program_does_not_grow_for_ever(supervised: Starter, tmp_path: Path) -> None:
+    one = supervised("small logs")
+    one.wait_for("Ready")
+    worker, logs = one.children()["worker"], tmp_path / "data" / "logs"
+    earlier = logs / "worker.log.1"
+    wait_until(lambda: earlier.exists() and earlier.read_text() == "working\n")
+    wait_until(lambda: (logs / "worker.log").read_text() == "")
+    assert one.children()["worker"] == worker
+
+
 def test_a_program_that_cannot_start_is_named_with_its_last_words(supervised: Starter) -> None:
     one = supervised("broken")
     assert one.end() == 1

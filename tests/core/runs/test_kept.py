@@ -52,3 +52,19 @@ def test_a_large_log_is_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     wait_until(process.look)
     assert (tmp_path / "one.log.1").read_text() == "large"
     assert (tmp_path / "one.log").read_text() == "its last words\n"
+
+
+def test_the_log_of_a_running_process_is_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "_LARGE_LOG_BYTES", 10)
+    go, log = tmp_path / "go", tmp_path / "one.log"
+    waits = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)\n"
+    process = keep(tmp_path, f"print('many words', flush=True)\n{waits}print('more', flush=True)")
+    process.start()
+    wait_until(lambda: log.read_text() == "many words\n")
+    process.limit_log()
+    go.touch()
+    wait_until(process.look)
+    assert (tmp_path / "one.log.1").read_text() == "many words\n"
+    assert log.read_text() == "more\n"  # without a gap of zeros
+    process.limit_log()
+    assert log.read_text() == "more\n"
