@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Final
 
 from django.contrib.auth.models import User
-from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
 from realm_core.errors import RealmError
 from realm_core.files import read_json
 from realm_core.living.state import LivingState
+from webapp.documents.viewing import corpus_id
 from webapp.models import AskedAnswer, AuditEntry, CorpusState, IndexGeneration, Job, JobKind, JobState
 from webapp.models.job import ACTIVE
 from webapp.serving.living import folders_of, store_of
@@ -42,7 +42,9 @@ def sweep(*, by: User | str | None, now: datetime | None = None) -> list[str]:
             names: list[str] = []
             try:
                 if (folder / "segments").is_dir():
-                    for name in store_of(indexes[0]).sweep(partial(_needed, indexes, before), before.timestamp()):
+                    for name in store_of(indexes[0]).sweep(
+                        partial(_needed, folder / "segments", indexes, before), before.timestamp()
+                    ):
                         names.append(name)  # those before an error, too
             except (RealmError, OSError) as error:
                 log.warning("The segments of %s are swept later: %s", folder.name, error)
@@ -66,10 +68,18 @@ def _indexes_by_folder() -> dict[Path, list[IndexGeneration]]:
     return found
 
 
-def _needed(indexes: Sequence[IndexGeneration], before: datetime) -> set[str]:
-    """The names of the segments that one of the indexes needs. before: states that were current since count."""
+def _needed(folder: Path, indexes: Sequence[IndexGeneration], before: datetime) -> set[str]:
+    """The names of the segments that one of the indexes needs. before: states that were current since count.
+
+    Stored answers are many, and looked at only for segments that nothing else needs.
+    """
     states = [LivingState.from_json(row.state) for index in indexes for row in _rows(index, before)]
-    return {segment for state in [*states, *_worked_on(indexes)] for segment in state.segments}
+    needed = {segment for state in [*states, *_worked_on(indexes)] for segment in state.segments}
+    others = {path.name for path in folder.glob("[!.]*")} - needed
+    for index in indexes:
+        if index.removed_at is None and index.corpus.removed_at is None:
+            needed |= _answered(index, others - needed)
+    return needed
 
 
 def _rows(index: IndexGeneration, before: datetime) -> Iterator[CorpusState]:
@@ -78,15 +88,27 @@ def _rows(index: IndexGeneration, before: datetime) -> Iterator[CorpusState]:
     yield from rows.filter(is_current=False, created_at__gte=before)
     if index.folded_into is None or index.folded_into.created_at >= before:
         yield from rows.filter(created_at__lt=before).order_by("-pk")[:1]  # current until the next one, or the fold
-    if index.removed_at is None and index.corpus.removed_at is None:
-        yield from rows.filter(state_id__in=_answered(index))
 
 
-def _answered(index: IndexGeneration) -> set[str]:
-    """Ids of the states above an index that stored answers were read from."""
-    corpora = AskedAnswer.objects.filter(deployment__index=index).order_by()
-    told = corpora.values_list(KeyTextTransform("corpus", "payload"), flat=True).distinct()
-    return {state_id for one in told if one for _, edited, state_id in [one.rpartition("+")] if edited}
+def _answered(index: IndexGeneration, segments: set[str]) -> set[str]:
+    """Those of the segments that a state names which stored answers were read from."""
+    found: set[str] = set()
+    until = timezone.now()
+    for row in index.states.order_by("-pk").iterator():
+        if segments <= found:
+            break
+        named = segments.intersection(LivingState.from_json(row.state).segments)
+        if not named <= found and _was_read(index, row, until):
+            found |= named
+        until = row.created_at
+    return found
+
+
+def _was_read(index: IndexGeneration, row: CorpusState, until: datetime) -> bool:
+    """Whether a stored answer was read from a state, which was current until a moment; clocks may differ by a day."""
+    answers = AskedAnswer.objects.filter(payload__corpus=corpus_id(index, row))
+    spans = (row.created_at, until), (row.created_at - SUPERSEDED_KEPT, until + SUPERSEDED_KEPT)
+    return any(answers.filter(created_at__range=span).exists() for span in spans)
 
 
 def _worked_on(indexes: Sequence[IndexGeneration]) -> Iterator[LivingState]:

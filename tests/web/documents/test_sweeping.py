@@ -9,6 +9,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.db.models import F
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from realm_core.errors import RealmError
@@ -48,6 +51,7 @@ def age(days: float = 2) -> None:
     """Let everything that was edited so far have been edited some days earlier."""
     for row in CorpusState.objects.all():
         CorpusState.objects.filter(pk=row.pk).update(created_at=row.created_at - timedelta(days=days))
+    AskedAnswer.objects.update(created_at=F("created_at") - timedelta(days=days))
     for folder in living_dir().glob("*/segments/*"):
         then = folder.stat().st_mtime - days * 86400
         os.utime(folder, (then, then))
@@ -110,6 +114,25 @@ def test_what_a_stored_answer_was_read_from_is_kept_as_long_as_the_answer(answer
     assert found is not None and found.article.text == "Turku is a city in Finland."
     AskedAnswer.objects.filter(pk=asked.pk).delete()
     assert len(sweeping.sweep(by="retention")) == 1 and segments() == current()
+
+
+@pytest.mark.both_databases
+def test_only_answers_of_the_time_of_an_earlier_state_are_looked_at(answering: Deployment) -> None:
+    """Of many kept answers each would be read, every hour, while nobody can edit."""
+    documents.add([TURKU], by=None)
+    age()
+    with CaptureQueriesContext(connection) as queries:
+        assert sweeping.sweep(by="retention") == []
+    assert not [one for one in queries if AskedAnswer._meta.db_table in one["sql"]], "all segments are current"
+    documents.change("turku", LATER, by=None)
+    asked = asking.ask("Where is Turku?", k=20, asker=None)
+    documents.change("turku", LAST, by=None)
+    age()
+    with CaptureQueriesContext(connection) as queries:
+        assert len(sweeping.sweep(by="retention")) == 1, "that of the first state, which nobody asked"
+    read = [one["sql"] for one in queries if AskedAnswer._meta.db_table in one["sql"]]
+    assert read and all('"created_at" BETWEEN' in sql for sql in read)
+    assert len(segments()) == 2 and AskedAnswer.objects.get() == asked
 
 
 def test_what_is_edited_above_an_index_that_does_not_answer_is_kept(
