@@ -224,6 +224,24 @@ def test_a_newer_model_answers_from_the_corpus_and_the_index_that_answer(
     assert setup() == ""
 
 
+@pytest.mark.parametrize(("snapshot", "has_more"), [("snap", False), ("richer", True)])
+def test_a_richer_default_corpus_is_named_with_the_newer_model(
+    setup: Callable[[], str], tmp_path: Path, snapshot: str, has_more: bool
+) -> None:
+    setup()
+    CorpusSnapshot.objects.update(source="default", snapshot_id="snap")
+    write_model(tmp_path, "two", "block-one")
+    vectors = tmp_path / "realm-mini" / SHIPPED
+    vectors.mkdir()
+    write_json(
+        vectors / "manifest.json",
+        {"format": INDEX_FORMAT, "snapshot_id": snapshot, "block_hash": "block-one", "shards": []},
+    )
+    said = setup()
+    assert "answers from now on" in said and ("That of this version has more" in said) == has_more
+    assert setup() == ""
+
+
 def test_a_newer_model_with_another_embedder_takes_edited_documents_along_or_waits(
     setup: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

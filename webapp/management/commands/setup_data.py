@@ -23,7 +23,7 @@ from realm_core.command_line import add_options, argv, task_of
 from realm_core.corpus.tasks import PACKAGES, Ingest
 from realm_core.errors import RealmError
 from realm_core.files import remove_folder
-from realm_core.index.manifest import is_complete
+from realm_core.index.manifest import SHIPPED, is_complete, read_manifest
 from realm_core.index.tasks import Index
 from webapp.artefacts.registering import adopt_model, is_there, record_corpus, record_index
 from webapp.deployments import service as deploying
@@ -143,10 +143,11 @@ class Command(OperatorCommand):
             return
         self._say(f"The model that comes with the source is newer and answers from now on: {deployment}")
         self._say(f"Manage › Deployments goes back to {active.model}; it is not replaced again then.")
-        if corpus.source != source and {corpus.source, source} <= set(PACKAGES):
+        if _has_more(model, corpus, source):
+            named = f" ({source}, not {corpus.source})" if corpus.source != source else ""
             self._say(
-                f"It answers from the corpus that was there. That of this version ({source}, not {corpus.source}) has "
-                "more; docs/operations.md says under Upgrade how to take it over."
+                f"It answers from the corpus that was there. That of this version{named} has more; "
+                "docs/operations.md says under Upgrade how to take it over."
             )
 
     def _questions(self) -> None:
@@ -195,6 +196,16 @@ def _is_newer(model: ModelVersion, corpus: CorpusSnapshot, active: Deployment) -
     follows = earlier != model and earlier.name in shipped and earlier.job_id is None
     wanted = settings.MODEL_IS_CHOSEN or not model.deployments.exists()
     return follows and active.index.corpus.name == corpus.name and wanted
+
+
+def _has_more(model: ModelVersion, corpus: CorpusSnapshot, source: str) -> bool:
+    """Whether the default corpus of this version is a richer one, which was never here: vectors of it are shipped."""
+    if corpus.source != source:
+        return {corpus.source, source} <= set(PACKAGES)
+    vectors = resolve(model.path) / SHIPPED
+    if source != "default" or not is_complete(vectors):
+        return False
+    return not CorpusSnapshot._base_manager.filter(snapshot_id=read_manifest(vectors)["snapshot_id"]).exists()
 
 
 def _can_serve(deployment: Deployment) -> bool:
