@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from django.contrib.sessions.backends.db import SessionStore
 from django.db import InterfaceError, OperationalError
+from django.db.models import QuerySet
 from django.test import Client
 
 from tests.web.conftest import FakeEngine, Person
 from tests.web.operating import post, problem
+from webapp.accounts.service import make_token
 from webapp.models import ApiToken
 
 pytestmark = pytest.mark.both_databases
@@ -37,6 +39,29 @@ def test_a_page(engine: FakeEngine) -> None:
     response = Client(raise_request_exception=False).post("/", {"question": "Who?"})
     assert response.status_code == 503 and int(response["Retry-After"]) > 0
     assert SAID in response.content.decode() and "our mistake" not in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    "says",
+    ["database or disk is full", 'could not extend file "base/5/1": No space left on device\nHINT:  Check free disk'],
+)
+def test_a_full_disk_is_named(engine: FakeEngine, says: str) -> None:
+    engine.error = OperationalError(says)
+    client = Client(raise_request_exception=False)
+    asked = post(client, "ask", {"question": "Who?"})
+    assert problem(asked, 503)["detail"].startswith("The database's disk is full")
+    assert "disk is full" in client.post("/", {"question": "Who?"}).content.decode()
+
+
+def test_a_token_can_read_where_its_use_cannot_be_noted(member: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, token = make_token(member.user, "mine", {"ask"}, days=None, by=None)
+
+    def full(*_arguments: Any, **_options: Any) -> Any:
+        raise OperationalError("database or disk is full")
+
+    monkeypatch.setattr(QuerySet, "update", full)
+    response = Client().get("/api/v1/answers", headers={"Authorization": f"Bearer {token}"})
+    assert response.status_code == 200 and response.json()["results"] == []
 
 
 @pytest.mark.parametrize("path", ["/api/v1/answers", "/mcp", "/history/"])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from typing import Any, Final
 
 from django.contrib.auth.models import User
+from django.db import OperationalError
 from django.db.models import Q
 from django.http import HttpRequest
 from django.utils import timezone
@@ -18,6 +20,8 @@ from rest_framework.views import APIView
 
 from webapp.access.roles import Action, Caller, may
 from webapp.models import ApiToken
+
+log = logging.getLogger(__name__)
 
 _USE_NOTED_EVERY: Final = timedelta(minutes=1)  # limits writes by clients that poll
 
@@ -102,7 +106,10 @@ def _note_use(token: ApiToken) -> None:
     now = timezone.now()
     if token.last_used_at is None or token.last_used_at < now - _USE_NOTED_EVERY:
         unnoted = Q(last_used_at=None) | Q(last_used_at__lt=now - _USE_NOTED_EVERY)
-        ApiToken.objects.filter(unnoted, pk=token.pk).update(last_used_at=now)
+        try:
+            ApiToken.objects.filter(unnoted, pk=token.pk).update(last_used_at=now)
+        except OperationalError as error:  # its disk is full, for one, and reading needs no room
+            log.warning("That a token was used is not noted: %s", error)
 
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

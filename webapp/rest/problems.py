@@ -31,6 +31,7 @@ CONTENT_TYPE: Final = "application/problem+json"
 # Raised by Django if the database does not answer, or stops answering during a request.
 DATABASE_ERRORS: Final = (OperationalError, InterfaceError)
 _DATABASE_RETRY_S: Final = 5
+_FULL: Final = "The database's disk is full: what is there can be read, and nothing stored until some of it is free."
 
 
 def problem(status: int, detail: str, errors: Sequence[FieldError] = (), **members: Any) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def describe(error: Exception) -> ErrorDescription | None:
         headers["Retry-After"] = str(error.retry_after_s)
     elif isinstance(error, DATABASE_ERRORS):
         log.error("The database does not answer: %s", error)
-        status, detail = 503, "The database does not answer."
+        status, detail = 503, _FULL if _is_full(error) else "The database does not answer."
         headers["Retry-After"] = str(_DATABASE_RETRY_S)
     elif isinstance(error, StateConflict):
         status = 412 if isinstance(error, PreconditionFailed) else 409
@@ -102,6 +103,11 @@ def describe(error: Exception) -> ErrorDescription | None:
     else:
         return None
     return ErrorDescription(problem(status, detail, errors, **members), headers)
+
+
+def _is_full(error: Exception) -> bool:
+    """Whether the database has no room; what SQLite and PostgreSQL say then."""
+    return any(words in str(error) for words in ("disk is full", "No space left on device"))
 
 
 def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
