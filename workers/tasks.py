@@ -26,6 +26,7 @@ from webapp.jobs.queue import TASK, enqueue
 from webapp.models import Job, JobState, Queue, RetentionRule
 from webapp.models.job_states import HELD
 from webapp.models.process import process_name
+from webapp.operations import backups
 from webapp.refusals import StateConflict
 from webapp.request_id import set_job_id
 from webapp.schedules import service as scheduling
@@ -150,8 +151,8 @@ def fold_edits() -> None:
 @app.task(name="workers.retain")
 def retain() -> None:
     """Remove what the retention rule does not keep: old questions, and old work if the rule is enabled; old records of
-    logins and ended sessions; what folds have superseded; segments that nothing needs; and purged passages from answers
-    that were being read while the purge was committed."""
+    logins and ended sessions; what folds have superseded; segments that nothing needs; what killed backups left; and
+    purged passages from answers that were being read while the purge was committed."""
     with _own_connection():
         if cut := purging.cut_purged():
             log.info("Purged passages were taken out of %d answers.", cut)
@@ -168,6 +169,8 @@ def retain() -> None:
             gone += sweeping.sweep(by="retention")
         with _next_time():
             gone += originals.sweep()
+        with _next_time():
+            gone += backups.clear_away()
         if RetentionRule.current().enabled:
             with _next_time():
                 gone += [removal.name for removal in retention.remove(by="retention")]

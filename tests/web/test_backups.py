@@ -21,6 +21,7 @@ from django.utils import timezone
 
 import webapp.serving.engine
 import webapp.serving.living
+from realm_core.errors import RealmError
 from tests.core.documents.pdfs import column, pdf
 from tests.migrated import migrated
 from tests.tiny import tiny_deployment
@@ -194,6 +195,29 @@ def test_a_backup_that_cannot_be_made_leaves_nothing(data: Path, index: IndexGen
     assert list(tmp_path.glob("*backup*")) == [] and list(data.glob(".*")) == []
 
 
+def test_what_a_killed_backup_leaves_is_removed_and_never_one_under_way(
+    data: Path, index: IndexGeneration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (".backup-ab12/records.jsonl", ".restore-ab12/data/secret_key", ".backup-b.tar.12.tmp", "kept.tar"):
+        (data / name).parent.mkdir(exist_ok=True, parents=True)
+        (data / name).write_text("people's questions")
+    write, meanwhile = backups._write_records, list[str]()
+
+    def look(target: Path) -> None:
+        write(target)
+        with pytest.raises(RealmError, match="A backup is being written"):
+            backups.clear_away()
+        meanwhile.extend(path.name for path in data.iterdir())
+
+    monkeypatch.setattr(backups, "_write_records", look)
+    command("backup", str(data / "now.tar"))
+    own = {name for name in meanwhile if name.startswith(".backup-")} - {".backup-ab12", ".backup-b.tar.12.tmp"}
+    assert len(own) == 2, "the folder of the records and the file, which are cleared away if it is killed"
+    assert backups.clear_away() == [".backup-ab12", ".backup-b.tar.12.tmp", ".restore-ab12"]
+    assert not list(data.glob(".backup-*")) and not list(data.glob(".restore-*")) and (data / "kept.tar").exists()
+    assert backups.clear_away() == [] and (data / "now.tar").exists()
+
+
 def test_what_is_no_backup(data: Path, tmp_path: Path) -> None:
     (tmp_path / "text.tar").write_text("nothing")
     with tarfile.open(tmp_path / "other.tar", "w") as archive:
@@ -228,5 +252,6 @@ def shown(browser: Client, asked: AskedAnswer) -> dict[str, Any]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """Every file below a folder, but for the lock on it."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "files.lock")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}

@@ -34,7 +34,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Model
 
 from realm_core.errors import RealmError
-from realm_core.files import parse_json
+from realm_core.files import disk_errors, parse_json, remove_folder
 from webapp.models import (
     AuditEntry,
     CorpusSnapshot,
@@ -49,7 +49,7 @@ from webapp.models import (
 )
 from webapp.models.process import Process
 from webapp.serving.living import folders_of
-from webapp.storage.holding import keep_files
+from webapp.storage.holding import keep_files, lock_for_removal
 from webapp.storage.places import portable
 
 _PATHS: Final = (
@@ -60,6 +60,7 @@ _KEY: Final = "secret_key"
 _APPS: Final = ("auth", "sessions", "webapp", "admin")
 _ABOUT, _RECORDS, _DATA = "about.json", "records.jsonl", "data"
 _BEFORE: Final = "before-restore"  # folder in the data folder
+_WRITING, _RESTORING = ".backup-", ".restore-"  # what is there meanwhile begins with these
 
 
 def back_up(target: Path) -> list[str]:
@@ -68,11 +69,11 @@ def back_up(target: Path) -> list[str]:
     RealmError if a file that a row names is missing, or `target` cannot be written.
     """
     data = Path(settings.REALM_DATA)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    temporary = target.with_name(f"{_WRITING}{target.name}.{os.getpid()}.tmp")
     try:
         with (
             keep_files(),
-            tempfile.TemporaryDirectory(dir=data, prefix=".backup-") as folder,
+            tempfile.TemporaryDirectory(dir=data, prefix=_WRITING) as folder,
             open(temporary, "xb") as file,
         ):
             temporary.chmod(0o600)  # it holds the secret key and people's questions
@@ -117,7 +118,7 @@ def restore(source: Path) -> list[Path]:
     data = Path(settings.REALM_DATA)
     aside: list[Path] = []
     try:
-        with tempfile.TemporaryDirectory(dir=data, prefix=".restore-") as folder:
+        with keep_files(), tempfile.TemporaryDirectory(dir=data, prefix=_RESTORING) as folder:
             migrations, paths = unpack(source, Path(folder))
             _refuse_other_version(source, migrations)
             with transaction.atomic():  # if rows cannot be restored, no file is moved
@@ -134,6 +135,20 @@ def restore(source: Path) -> list[Path]:
         raise RealmError(f"{source} cannot be restored: {error}") from None
     AuditEntry.record("restore", source.name, by=None)
     return aside
+
+
+def clear_away() -> list[str]:
+    """Remove what killed backups and restores have left in the data folder: it holds people's questions; the names.
+
+    RealmError while a backup is written or restored.
+    """
+    data = Path(settings.REALM_DATA)
+    with lock_for_removal():
+        left = sorted(path for prefix in (_WRITING, _RESTORING) for path in data.glob(f"{prefix}*"))
+        for path in left:
+            with disk_errors(path):
+                remove_folder(path) if path.is_dir() else path.unlink(missing_ok=True)
+    return [path.name for path in left]
 
 
 def _refuse_other_version(source: Path, migrations: list[str]) -> None:
