@@ -21,9 +21,9 @@ from realm_core.index.retriever import Retriever
 from realm_core.model.config import Normalisation
 from realm_core.questions.answers import holds_answer, is_correct
 from realm_core.questions.question_file import Question
+from realm_core.serving.english.topics import read_as
 from realm_core.serving.provenance import Answer
 from realm_core.serving.reading import BlockReading, ReadBlock, SearchResult
-from realm_core.serving.topics import read_as
 
 MOST_RETRIEVED = max(RECALL_AT)
 # Pairs per batch: on a GPU enough to sort them by length and keep it busy, few enough to hold all their span logits

@@ -36,6 +36,7 @@ from realm_core.model.config import Normalisation
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.questions.answers import holds_answer
 from realm_core.serving.corpus import LivingCorpus, ServedCorpus, Wanted, best, nearest, open_living, open_snapshot
+from realm_core.serving.english.topics import read_as
 from realm_core.serving.filled import Filling
 from realm_core.serving.gap_reading import as_question, filling_of, one_gap
 from realm_core.serving.mask_reading import MaskedSentence, MaskReading, masked_sentence
@@ -43,7 +44,6 @@ from realm_core.serving.memory import release_memory
 from realm_core.serving.provenance import Answer
 from realm_core.serving.reading import BlockReading, SearchResult
 from realm_core.serving.retrieval import Retrieved, meant_in, retrieved
-from realm_core.serving.topics import read_as
 from realm_core.serving.waiting import QueuedRequest, RequestQueue
 from realm_core.settings import MAX_K
 from realm_core.text.joins import join_query

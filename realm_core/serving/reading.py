@@ -6,7 +6,6 @@ Legend: K blocks, N body wordpieces of a batch, L of a block, M longest span, S 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -23,13 +22,10 @@ from realm_core.model.marginal import log_reading, prior
 from realm_core.model.pairs import ReadingPair, collate
 from realm_core.model.reader import Reader, by_block
 from realm_core.questions.answers import normalise_answer
-from realm_core.serving.follow_ups import is_follow_up
-from realm_core.serving.future_years import PENALTY, future_years, names_all
+from realm_core.serving.english.rules import Rules
+from realm_core.serving.english.whole_answers import WholeAnswer
 from realm_core.serving.provenance import Answer, AnswerCandidate, Evidence, conclude
-from realm_core.serving.unknown_words import names_one, unknown_words
-from realm_core.serving.whole_answers import WholeAnswer
 from realm_core.serving.wording import displayed
-from realm_core.serving.wrong_kinds import cannot_answer, spans_of
 from realm_core.text.wordpieces import Encoded, Wordpieces
 
 # Wordpieces per batch, of pairs of several questions. With half as many more, a layer's activations exceed a CPU's
@@ -63,28 +59,6 @@ class ReadBlock:
     body: Encoded
     score: float  # the prior's logit
     logits_LM: Tensor
-
-
-@dataclass(frozen=True)
-class _Rules:
-    """What a question says of the blocks and spans that cannot answer it."""
-
-    years: frozenset[str]
-    unknown: frozenset[str]
-    is_follow_up: bool
-    wrong_kind: re.Pattern[str] | None
-
-    @classmethod
-    def of(cls, question: str) -> _Rules:
-        return cls(future_years(question), unknown_words(question), is_follow_up(question), cannot_answer(question))
-
-    def applied(self, logits_LM: Tensor, block: Block, body: Encoded) -> Tensor:
-        """The logits of a block's spans, those that cannot be the answer lowered."""
-        if self.is_follow_up or not names_all(self.years, block) or not names_one(self.unknown, block):
-            return logits_LM - PENALTY
-        if self.wrong_kind is not None:
-            return logits_LM - PENALTY * spans_of(self.wrong_kind, body, block.text, logits_LM.shape[1])
-        return logits_LM
 
 
 class BlockReading:
@@ -131,7 +105,7 @@ class BlockReading:
                 while any(place not in logits for place in places):
                     logits.update(zip(*next(finished), strict=True))
                 widest = max((logits[place].shape[1] for place in places), default=0)
-                rules = _Rules.of(result.question)
+                rules = Rules.of(result.question)
                 yield [
                     ReadBlock(
                         block,

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from realm_core.errors import RealmError
-from realm_core.serving.follow_ups import is_follow_up
+from realm_core.serving.english.follow_ups import is_follow_up
 from realm_core.text.language import LANGUAGES, MODELS_LANGUAGE, foreign_language
 from realm_core.text.yes_or_no import asks_yes_or_no
 from webapp.access import limits

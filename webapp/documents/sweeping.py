@@ -42,9 +42,7 @@ def sweep(*, by: User | str | None, now: datetime | None = None) -> list[str]:
             names: list[str] = []
             try:
                 if (folder / "segments").is_dir():
-                    for name in store_of(indexes[0]).sweep(
-                        partial(_needed, folder / "segments", indexes, before), before.timestamp()
-                    ):
+                    for name in store_of(indexes[0]).sweep(partial(_needed, indexes, before), before.timestamp()):
                         names.append(name)  # those before an error, too
             except (RealmError, OSError) as error:
                 log.warning("The segments of %s are swept later: %s", folder.name, error)
@@ -68,14 +66,15 @@ def _indexes_by_folder() -> dict[Path, list[IndexGeneration]]:
     return found
 
 
-def _needed(folder: Path, indexes: Sequence[IndexGeneration], before: datetime) -> set[str]:
-    """The names of the segments that one of the indexes needs. before: states that were current since count.
+def _needed(indexes: Sequence[IndexGeneration], before: datetime) -> set[str]:
+    """The names of the segments that one of the indexes, which share a folder, needs.
 
-    Stored answers are many, and looked at only for segments that nothing else needs.
+    before: states that were current since count. Stored answers are many, and looked at only for segments that nothing
+    else needs.
     """
     states = [LivingState.from_json(row.state) for index in indexes for row in _rows(index, before)]
     needed = {segment for state in [*states, *_worked_on(indexes)] for segment in state.segments}
-    others = {path.name for path in folder.glob("[!.]*")} - needed
+    others = {path.name for path in (folders_of(indexes[0])[0] / "segments").glob("[!.]*")} - needed
     for index in indexes:
         if index.removed_at is None and index.corpus.removed_at is None:
             needed |= _answered(index, others - needed)

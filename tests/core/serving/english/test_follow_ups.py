@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from realm_core.serving.engine import Engine
-from realm_core.serving.follow_ups import is_follow_up
+from realm_core.serving.english.follow_ups import is_follow_up
 from tests.core.engines import check_sums
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from realm_core.serving.engine import Engine
-from realm_core.serving.future_years import future_years, names_all
+from realm_core.serving.english.future_years import future_years, names_all
 from tests.core.engines import block_of, check_sums
 
 THIS_YEAR = datetime.datetime.now(datetime.UTC).year

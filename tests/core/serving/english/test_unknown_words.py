@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from realm_core.serving.engine import Engine
-from realm_core.serving.unknown_words import unknown_words
+from realm_core.serving.english.unknown_words import unknown_words
 from tests.core.engines import check_sums
 
 

@@ -1,4 +1,4 @@
-"""A topic instead of a question, in English: "napoleon" or "tell me about jazz" is read as "What is napoleon?".
+"""A topic instead of a question: "napoleon" or "tell me about jazz" is read as "What is napoleon?".
 
 A reader is trained on questions, and says "not here" of a topic, although the beginning of its article is what is
 wanted. Only what is the title of an article that was found is a topic, so that no other words are taken for one.
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from realm_core.corpus.records import Block
-from realm_core.serving.whole_answers import is_titled
+from realm_core.serving.english.whole_answers import is_titled
 
 _ASKS_ABOUT: Final = re.compile(
     r"(?:please\s+)?(?:(?:tell|teach) me (?:more |something )?about|explain|define|describe"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from realm_core.corpus.records import Block
-from realm_core.serving.topics import read_as
+from realm_core.serving.english.topics import read_as
 
 
 def block(title: str, start: int = 0) -> Block:

@@ -1,7 +1,6 @@
 """Questions about a future year: a block that does not name the year does not answer them.
 
-The reader would mark the last winner. So the logits of all spans of such a block are lowered by `PENALTY`: the block
-says "not here", and the page still shows the best span.
+The reader would mark the last winner.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from typing import Final
 
 from realm_core.corpus.records import Block
 
-PENALTY: Final = 12.0  # odds of 160,000 to one against
 _YEAR: Final = re.compile(r"(?<![\d.,])[2-9]\d{3}(?![\d.,]*\d)")
 _GROUPED: Final = re.compile(r"(?<=\d),(?=\d{3})")
 

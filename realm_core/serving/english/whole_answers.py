@@ -1,4 +1,4 @@
-"""Answers that are displayed whole, of which the reader marks a part: definitions and periods. English alone.
+"""Answers that are displayed whole, of which the reader marks a part: definitions and periods.
 
 definition  "What is democracy?", "Who is Angela Merkel?" or "democracy": where an article with that title begins, what
             follows the "is" of its first sentence is one answer ("form of government in which …"), whichever part of

@@ -10,8 +10,8 @@ import torch
 
 from realm_core.corpus.records import Block
 from realm_core.model.checkpoint import load_model
+from realm_core.serving.english.wrong_kinds import DATE, NUMBER, cannot_answer, spans_of
 from realm_core.serving.reading import BlockReading, SearchResult
-from realm_core.serving.wrong_kinds import DATE, NUMBER, cannot_answer, spans_of
 from realm_core.text.wordpieces import Wordpieces
 from tests.tiny import tiny_model
 

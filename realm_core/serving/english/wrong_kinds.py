@@ -1,9 +1,8 @@
-"""Questions whose answer cannot be a number or a date, in English: "Mozart's birthplace", "Who …?", "How did she die?";
-and those whose answer is a number, but no date: "How old was Mozart when he died?".
+"""Questions whose answer cannot be a number or a date: "Mozart's birthplace", "Who …?", "How did she die?"; and those
+whose answer is a number, but no date: "How old was Mozart when he died?".
 
 Where a block does not name the place, the reader would mark the year of the birth, and where it does not tell the age,
-the year of the death. So the logits of spans that are only that are lowered by `future_years.PENALTY`: another span
-wins, or "not here".
+the year of the death.
 
 Legend: L wordpieces of a block, M longest span.
 """

@@ -1,7 +1,6 @@
-"""Questions that only an earlier one explains: "And when did he die?", "Who was his wife?", "Why?". English alone.
+"""Questions that only an earlier one explains: "And when did he die?", "Who was his wife?", "Why?".
 
-The reader would mark the death or the wife of anybody. So no block answers them: each says "not here", as for a future
-year (`future_years.py`).
+The reader would mark the death or the wife of anybody. So no block answers them.
 """
 
 from __future__ import annotations

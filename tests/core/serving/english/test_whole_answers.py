@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from realm_core.corpus.records import Block
-from realm_core.serving.whole_answers import WholeAnswer
+from realm_core.serving.english.whole_answers import WholeAnswer
 
 DEMOCRACY = "Democracy is a form of government in which power is vested in the people. It is old."
 MERKEL = "Angela Dorothea Merkel is a German politician who served as Chancellor of Germany from 2005 to 2021."

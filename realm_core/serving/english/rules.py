@@ -1,0 +1,45 @@
+"""What a question says of the blocks and spans that cannot answer it: their logits are lowered by `PENALTY`.
+
+Another span wins then, or the block says "not here"; the page still shows the best span.
+
+Legend: L wordpieces of a block, M longest span.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from torch import Tensor
+
+from realm_core.corpus.records import Block
+from realm_core.serving.english.follow_ups import is_follow_up
+from realm_core.serving.english.future_years import future_years, names_all
+from realm_core.serving.english.unknown_words import names_one, unknown_words
+from realm_core.serving.english.wrong_kinds import cannot_answer, spans_of
+from realm_core.text.wordpieces import Encoded
+
+PENALTY: Final = 12.0  # odds of 160,000 to one against
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Those of one question."""
+
+    years: frozenset[str]
+    unknown: frozenset[str]
+    is_follow_up: bool
+    wrong_kind: re.Pattern[str] | None
+
+    @classmethod
+    def of(cls, question: str) -> Rules:
+        return cls(future_years(question), unknown_words(question), is_follow_up(question), cannot_answer(question))
+
+    def applied(self, logits_LM: Tensor, block: Block, body: Encoded) -> Tensor:
+        """The logits of a block's spans, those that cannot be the answer lowered: [L, M]."""
+        if self.is_follow_up or not names_all(self.years, block) or not names_one(self.unknown, block):
+            return logits_LM - PENALTY
+        if self.wrong_kind is not None:
+            return logits_LM - PENALTY * spans_of(self.wrong_kind, body, block.text, logits_LM.shape[1])
+        return logits_LM
