@@ -16,7 +16,8 @@ from pathlib import Path
 from workers.refusal import TOP, Refusal
 
 HOST = "127.0.0.1"
-_ROOM_BYTES = 500 << 20  # corpus, index and database of the first run, with a margin
+_FIRST_RUN_BYTES = 500 << 20  # its corpus, index and database, with a margin
+_LATER_BYTES = 20 << 20  # its files for locks and logs: whoever has filled a disk must be able to remove things
 
 
 def data_folder() -> Path:
@@ -72,8 +73,14 @@ def check_port(port: int) -> None:
             ) from None
 
 
-def check_room(folder: Path, needed_bytes: int = _ROOM_BYTES) -> None:
-    """Refuse to start if the disk is nearly full."""
+def check_room_for_data(data: Path) -> None:
+    """Refuse to start if the disk is too full for the first run, or for any after it."""
+    had_one = any((data / "indexes").glob("[!.]*"))
+    check_room(data, _LATER_BYTES if had_one else _FIRST_RUN_BYTES)
+
+
+def check_room(folder: Path, needed_bytes: int) -> None:
+    """Refuse to start if a disk has less room."""
     while not folder.exists():
         folder = folder.parent
     free_bytes = shutil.disk_usage(folder).free
@@ -88,4 +95,4 @@ def preflight() -> None:
     """The fast checks of `make run`, before anything slow."""
     with data_lock(data_folder()):
         check_port(chosen_port())
-        check_room(data_folder())
+        check_room_for_data(data_folder())

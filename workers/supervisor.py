@@ -26,7 +26,7 @@ from types import FrameType
 
 from realm_core.runs.kept import KeptProcess
 from realm_core.runs.processes import awaited, describe_end, start
-from workers.guards import HOST, check_port, check_room, chosen_port, data_folder, data_lock
+from workers.guards import HOST, check_port, check_room_for_data, chosen_port, data_folder, data_lock
 from workers.refusal import TOP, Refusal
 from workers.services import Service, application, broker, environment_for, socket_path
 
@@ -250,7 +250,7 @@ def main() -> int:
         data, port = data_folder(), chosen_port()
         with data_lock(data):
             check_port(port)
-            check_room(data)
+            check_room_for_data(data)
             supervisor = Supervisor(data, port)
             supervisor.listen_to_signals()
             supervisor.run()

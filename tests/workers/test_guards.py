@@ -23,7 +23,12 @@ def test_a_port_that_is_none(monkeypatch: pytest.MonkeyPatch, text: str) -> None
 def test_a_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(100, 95, 5 << 20))
     with pytest.raises(Refusal, match=r"has 5 MiB left, and 500 MiB are needed\. Free some space"):
-        guards.check_room(tmp_path / "not" / "there" / "yet")
+        guards.check_room_for_data(tmp_path / "not" / "there" / "yet")
+    (tmp_path / "indexes" / "one").mkdir(parents=True)
+    with pytest.raises(Refusal, match=r"has 5 MiB left, and 20 MiB are needed"):
+        guards.check_room_for_data(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(100, 95, 25 << 20))
+    guards.check_room_for_data(tmp_path)
 
 
 def test_a_data_folder_that_is_a_file(tmp_path: Path) -> None:
