@@ -433,6 +433,22 @@ def test_questions_are_read_as_when_the_model_answers(deployment: Deployment, en
     assert read_as == [engine.ask(question, k=1).read_as or question for question in questions] and read_as != questions
 
 
+def test_a_topic_is_measured_as_it_is_answered(deployment: Deployment, engine: Engine, tmp_path: Path) -> None:
+    file = write_lines(tmp_path / "questions.jsonl", [{"question": "amazon river", "answers": ["Brazil"]}])
+    folders: dict[str, Any] = {"model": deployment.model, "index": deployment.index, "corpus": deployment.corpus}
+    found = []
+    for as_typed in (False, True):
+        predictions = tmp_path / f"{as_typed}.jsonl"
+        evaluate_module.main(
+            Evaluate(**folders, questions=file, predictions=predictions, as_typed=as_typed), Activity(quiet=True)
+        )
+        [own] = read_predictions(predictions)
+        answer = engine.ask("amazon river", k=5, as_typed=as_typed)
+        assert answer.answers and own.probability == pytest.approx(answer.answers[0].probability, abs=1e-6)
+        found.append(own.probability)
+    assert found[0] != found[1]
+
+
 def test_figures_of_corrected_questions_go_on_with_no_others(deployment: Deployment, tmp_path: Path) -> None:
     file = write_lines(tmp_path / "questions.jsonl", [{"question": "where is the Suez canel", "answers": ["Egypt"]}])
     folders: dict[str, Any] = {"model": deployment.model, "index": deployment.index, "corpus": deployment.corpus}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from realm_core.corpus.records import Block
 from realm_core.serving.engine import Engine
-from realm_core.serving.english.unknown_words import unknown_words
+from realm_core.serving.english.unknown_words import names_one, unknown_words
 from tests.core.engines import check_sums
 
 
@@ -23,6 +24,12 @@ from tests.core.engines import check_sums
 )
 def test_words_are_unknown_if_all_are(question: str, unknown: set[str]) -> None:
     assert unknown_words(question) == unknown
+
+
+def test_a_block_needs_one_of_them() -> None:
+    block = Block(0, "0" * 32, "Ibn Rushd", "Also called Averroes.", 0, 0, 21, "", "")
+    assert names_one({"averroes", "hjkl"}, block) and names_one({"rush"}, block) and names_one((), block)
+    assert not names_one({"hjkl"}, block)
 
 
 def test_only_a_block_with_the_word_answers(engine: Engine) -> None:
