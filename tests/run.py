@@ -3,7 +3,8 @@
 python -m tests.run [arguments for pytest]
 
 Tests marked `nightly`, which take minutes, are among them with NIGHTLY=1 in the environment. Whatever is marked
-`both_databases` or `postgresql_only` runs in the one stream that has a PostgreSQL server. The other files are divided
+`both_databases`, `postgresql_first` or `postgresql_only` runs in the one stream that has a PostgreSQL server, and
+`postgresql_first` on SQLite at night alone. The other files are divided
 over three streams by the seconds that each took when `MEASURE=1 make test` last ran (tests/seconds.json), the longest
 first, so that all streams end at about the same time; files that share a server or a browser stay together. The third
 begins when PostgreSQL's ends: three processes keep two processors busy, and a fourth makes all of them dearer. The
@@ -43,8 +44,8 @@ _NEW_FILE_S = 2.0  # of a file that has not been measured yet
 _TOGETHER = ("tests/browser/", "tests/clients/", "tests/attacks/")  # one browser or one server for each
 _IN_MEMORY = Path("/dev/shm")
 _LEAST_ROOM = 4 << 30  # bytes; the suite takes 1.1 GiB at most
-_ON_SQLITE = "not postgresql_only"
-_ON_POSTGRESQL = "postgresql_only or (both_databases and database)"
+_ON_SQLITE = "not postgresql_only" if NIGHTLY else "not (postgresql_only or (postgresql_first and database))"
+_ON_POSTGRESQL = "postgresql_only or ((both_databases or postgresql_first) and database)"
 
 
 class Stream:
@@ -116,7 +117,7 @@ def divide(files: Iterable[str], seconds: dict[str, float], count: int) -> list[
 def needs_postgresql(path: Path) -> bool:
     """Whether a file has tests for PostgreSQL; the others need not be read by its stream."""
     text = path.read_text()
-    return "mark.both_databases" in text or "mark.postgresql_only" in text
+    return re.search(r"mark\.(both_databases|postgresql_first|postgresql_only)", text) is not None
 
 
 def needs_sqlite(path: Path) -> bool:

@@ -32,11 +32,13 @@ def test_the_last_stream_begins_after_that_of_postgresql() -> None:
 
 
 def test_files_for_postgresql_are_found_by_their_marks(tmp_path: Path) -> None:
-    marked, plain, alone = (tmp_path / f"test_{name}.py" for name in ("marked", "plain", "alone"))
+    marked, first, plain, alone = (tmp_path / f"test_{name}.py" for name in ("marked", "first", "plain", "alone"))
     marked.write_text("import pytest\n\npytestmark = [pytest.mark.django_db, pytest.mark.both_databases]\n")
+    first.write_text("import pytest\n\n\n@pytest.mark.postgresql_first\ndef test() -> None: ...\n")
     plain.write_text("import pytest\n\npytestmark = pytest.mark.django_db\n")
     alone.write_text("import pytest\n\npytestmark = [pytest.mark.django_db, pytest.mark.postgresql_only]\n")
     assert needs_postgresql(marked) and not needs_postgresql(plain) and needs_postgresql(alone)
+    assert needs_postgresql(first) and needs_sqlite(first)
     assert needs_sqlite(marked) and needs_sqlite(plain) and not needs_sqlite(alone)
 
 

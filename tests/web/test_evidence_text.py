@@ -13,7 +13,7 @@ from django.db.migrations.executor import MigrationExecutor
 from tests.web.pages import stored
 from webapp.models import EvidenceBlock
 
-pytestmark = pytest.mark.both_databases
+pytestmark = pytest.mark.postgresql_first
 
 _BEFORE = ("webapp", "0020_purges")
 _COPIES = {"title", "text", "url"}

@@ -23,7 +23,7 @@ from tests.web.pages.pages import Page
 from webapp.feedback import service as services
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, Review
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_first]
 BLOCK = stored.ODYSSEY[0].block_id
 
 

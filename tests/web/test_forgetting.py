@@ -18,7 +18,7 @@ from webapp.accounts.forgetting import LOGINS_KEPT, forget_logins
 from webapp.accounts.service import make_token
 from webapp.models import ApiToken, AskedAnswer, AuditEntry, Feedback
 
-pytestmark = pytest.mark.both_databases
+pytestmark = pytest.mark.postgresql_first
 
 PASSWORD = "correct horse battery"
 

@@ -23,7 +23,7 @@ from webapp.schedules import growth
 from webapp.schedules import service as scheduling
 from webapp.schedules.service import advance
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_first]
 
 
 @pytest.fixture

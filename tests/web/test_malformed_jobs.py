@@ -15,7 +15,7 @@ from tests.web.pages import stored
 from webapp.jobs import service as services
 from webapp.models import AuditEntry, IndexGeneration, Job, JobState, Purpose
 
-pytestmark = pytest.mark.both_databases
+pytestmark = pytest.mark.postgresql_first
 
 BROKEN = {"attribution": "half \ud800", "source": "vital"}
 

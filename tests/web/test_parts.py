@@ -14,7 +14,7 @@ from webapp.jobs.parts import Readiness
 from webapp.models import Job, JobKind, JobState
 from webapp.models.job import ITS_PARTS
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_first]
 
 SHARDS = [JobPart(JobKind.INDEX_SHARD, {"shard": number, "rows": 5}) for number in range(3)]
 

@@ -19,7 +19,7 @@ from webapp.questions import service as questions
 from webapp.questions import views
 from webapp.storage.places import questions_dir, resolve
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_first]
 
 
 @pytest.fixture(autouse=True)

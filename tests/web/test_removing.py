@@ -37,7 +37,7 @@ from webapp.models import (
 from webapp.storage.holding import keep_files
 from webapp.storage.places import portable, resolve
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_first]
 
 
 @pytest.fixture

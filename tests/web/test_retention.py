@@ -37,7 +37,7 @@ from webapp.models import (
 from webapp.storage.holding import keep_files
 from webapp.storage.places import resolve
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_first]
 LONG_AGO = timedelta(days=40)
 
 

@@ -32,7 +32,7 @@ from webapp.models.schedule import Weekday
 from webapp.schedules import service as scheduling
 from webapp.schedules.service import advance, model_made, next_due, run_due, run_now
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_first]
 NOON = datetime(2026, 3, 5, 12, 0, tzinfo=UTC)
 
 

@@ -17,7 +17,7 @@ from tests.web.operating import TokenClient, problem
 from webapp.access.collections import access_of
 from webapp.models import AuditEntry, Collection, Deployment
 
-pytestmark = pytest.mark.both_databases
+pytestmark = pytest.mark.postgresql_first
 
 PAGE = "/manage/documents/collections/collection/"
 

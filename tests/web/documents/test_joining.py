@@ -137,7 +137,7 @@ def test_private_collections_and_weights_are_of_corpora_too(
     assert texts_by_collection(ask(member.client)).keys() == {"tiny", "handbook"}
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_edits_above_the_parts_are_carried_in(answering: Deployment, handbook: IndexGeneration, staff: Person) -> None:
     documents.add([DocumentInput(Text("Oulu is a city."), "oulu", "Oulu", licence="CC BY 4.0", tags=("x",))], by=None)
     wall = DocumentInput(Text("Berlin has a wall."), title="Berlin", collection="walls")
@@ -195,7 +195,7 @@ def test_a_purge_while_it_is_joined_leaves_nothing_behind(
     assert not any(b"The Nile" in path.read_bytes() for path in (tmp_path / again.corpus.path).iterdir())
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_what_is_purged_later_is_masked_in_whole_and_parts(answering: Deployment, handbook: IndexGeneration) -> None:
     both = join(answering.index, handbook)
     purging.purge(["Nile"], by=None)

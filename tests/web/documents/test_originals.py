@@ -50,7 +50,7 @@ def opened(person: Person) -> Any:
     return person.client.get("/documents/original/", {"id": "turku/report"})
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_evidence_opens_the_pdf_at_its_page(answering: Deployment, staff: Person, outsider: Person) -> None:
     documents.add([GIVEN], by=staff.user)
     [file] = files()

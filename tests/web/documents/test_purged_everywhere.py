@@ -57,7 +57,7 @@ def assert_forgotten(client: Any, staff: Person) -> None:
     assert client.get("/api/v1/documents/Nile").json().get("text", "") == ""
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_at_once_above_an_index_without_edits(
     answering: Deployment, another_index: IndexGeneration, staff: Person, client: Any
 ) -> None:
@@ -123,7 +123,7 @@ def test_answers_of_an_index_that_does_not_answer_now_are_cut(
     assert "Nile" not in titles(kept)
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_answers_of_an_index_that_was_removed_are_cut(
     answering: Deployment, folders: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
@@ -141,7 +141,7 @@ def test_answers_of_an_index_that_was_removed_are_cut(
     assert GoneBlock.objects.get(block_id=block_id).change.kind == "purged"
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_one_that_was_added_again_is_another_document(
     answering: Deployment, folders: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
@@ -165,7 +165,7 @@ def test_one_that_was_added_again_is_another_document(
     assert {row.status for row in Document.objects.filter(document_id="Nile")} == {"purged"}
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_a_purge_at_the_moment_of_a_deployment_stops_it(
     answering: Deployment, another_index: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,7 +178,7 @@ def test_a_purge_at_the_moment_of_a_deployment_stops_it(
     assert read_of("Nile") == []
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_a_purge_that_rewrites_what_is_being_masked_is_followed(
     answering: Deployment, another_index: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:

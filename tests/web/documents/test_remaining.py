@@ -25,7 +25,7 @@ from webapp.documents.remaining import RemovalStage, folders_of
 from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, Job
 from webapp.storage.places import resolve
 
-pytestmark = pytest.mark.both_databases
+pytestmark = pytest.mark.postgresql_first
 # Words of the purged article that no other has; texts are stored as they are.
 SECRET = ARTICLES["Nile"].split(". ")[0].encode()
 

@@ -66,7 +66,7 @@ def edited(answering: Deployment) -> Deployment:
     return answering
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_what_nothing_needs_goes_after_a_day(edited: Deployment) -> None:
     assert sweeping.earlier(IndexGeneration.objects.get()) == 2
     assert sweeping.sweep(by="retention") == [], "a process may be about to open an earlier state"
@@ -92,7 +92,7 @@ def test_a_state_is_kept_for_a_day_from_the_edit_that_replaced_it(edited: Deploy
     assert segments() == set()
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_an_edit_that_uses_an_old_segment_again_keeps_it(edited: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Swept between the moment at which the edit has found it there and that at which it commits."""
     age()
@@ -102,7 +102,7 @@ def test_an_edit_that_uses_an_old_segment_again_keeps_it(edited: Deployment, mon
     load_engine(Deployment.objects.get(pk=edited.pk)).close()
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_what_a_stored_answer_was_read_from_is_kept_as_long_as_the_answer(answering: Deployment) -> None:
     documents.add([TURKU], by=None)
     asked = asking.ask("Where is Turku?", k=20, asker=None)
@@ -116,7 +116,7 @@ def test_what_a_stored_answer_was_read_from_is_kept_as_long_as_the_answer(answer
     assert len(sweeping.sweep(by="retention")) == 1 and segments() == current()
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_only_answers_of_the_time_of_an_earlier_state_are_looked_at(answering: Deployment) -> None:
     """Of many kept answers each would be read, every hour, while nobody can edit."""
     documents.add([TURKU], by=None)
@@ -146,7 +146,7 @@ def test_what_is_edited_above_an_index_that_does_not_answer_is_kept(
     assert show("turku").text == "Turku is a city in Finland."
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_an_unfinished_fold_keeps_what_it_began_with(edited: Deployment) -> None:
     job = folding.start(by=None)
     first = folds.task_of(job)  # which writes the state that all attempts fold
@@ -194,7 +194,7 @@ def test_what_was_removed_before_an_error_is_in_the_audit_trail(edited: Deployme
     assert len(AuditEntry.objects.get(action="segments.remove").details["segments"]) == 2
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_a_corpus_that_is_being_edited_is_left_to_the_next_sweep(edited: Deployment) -> None:
     age()
     with store_of(edited.index).lock():
@@ -209,7 +209,7 @@ def read_now(deployment: Deployment) -> Deployment:
     return found
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_questions_are_answered_meanwhile(edited: Deployment) -> None:
     """By an engine with a state whose segments go, and by one that is loaded with the state before the last edit."""
     engine, failures, done, asked = load_engine(read_now(edited)), list[Exception](), threading.Event(), 0

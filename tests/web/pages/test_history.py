@@ -17,7 +17,7 @@ from tests.web.pages import stored
 from tests.web.pages.pages import Page
 from webapp.models import AskedAnswer, CorpusState, GoneBlock, IdempotencyKey, IndexGeneration
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_first]
 
 
 OTHER = tuple(stored.Read(b.title, f"{b.text} Another.", b.prior, b.offers) for b in stored.ODYSSEY)
