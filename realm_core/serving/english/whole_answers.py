@@ -1,19 +1,25 @@
-"""Answers that are displayed whole, of which the reader marks a part: definitions and periods.
+"""Answers that are displayed whole, of which the reader marks a part: definitions, periods, dates, lists, expansions.
 
 definition  "What is democracy?", "Who is Angela Merkel?" or "democracy": where an article with that title begins, what
             follows the "is" of its first sentence is one answer ("form of government in which …"), whichever part of
             it is read. Otherwise the parts compete, and the shortest wins ("government").
 period      "In which years …?", "When did … reign?": a year or date that begins a period is displayed with its end
             ("1979 to 1990", "1861 until his assassination in 1865").
+date        "On what day …?", "birthday of …": a year or month is displayed with its day ("July 20, 1969").
+list        "What are the five boroughs …?": an item with all of its enumeration (`lists.py`).
+expansion   "What does UNESCO stand for?": all words whose initials spell it (`expansions.py`).
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from realm_core.corpus.records import Block, Span
 from realm_core.questions.answers import normalise_answer
+from realm_core.serving.english.expansions import abbreviations_in, expansion_around
+from realm_core.serving.english.lists import enumeration_around, items_asked_for
 from realm_core.text.sentences import sentence_spans
 
 _ASKS_WHAT = re.compile(
@@ -25,6 +31,11 @@ _ASKS_PERIOD = re.compile(
     r"|\bwhen was\b.*\b(?:king|queen|emperor|empress|pope|president|chancellor|prime minister)\W*$",
     re.IGNORECASE,
 )
+_ASKS_DATE = re.compile(
+    r"(?<!to )\bdate\b|\b(?:what|which) (?:exact )?day\b|\bbirthday\b|\bday and (?:month|year)\b|\bwhen exactly\b"
+    r"|\bexactly when\b",
+    re.IGNORECASE,
+)
 _COPULA = re.compile(r"\b(?:is|are|was|were) ")
 _CLAUSE_ENDS = re.compile(r"[,;:] |\s[–—] ")
 _LONGEST_DEFINITION = 250  # characters; of a longer one its first clauses
@@ -33,6 +44,7 @@ _MONTH = r"(?:January|February|March|April|May|June|July|August|September|Octobe
 _DAY = rf"(?:(?:\d{{1,2}} )?{_MONTH} |{_MONTH} \d{{1,2}}, )"  # before its year
 _DAY_BEFORE = re.compile(rf"{_DAY}$")
 _DATE = re.compile(rf"{_DAY}?\d{{3,4}}")
+_FULL_DATE = re.compile(rf"\b(?:\d{{1,2}} {_MONTH}|{_MONTH} \d{{1,2}})\b(?:,? \d{{3,4}}\b)?")
 _END = re.compile(rf"(?: (?:to|until|till) |\s?[-–—]\s?)(?:[^\W\d]+ ){{0,5}}?{_DAY}?\d{{3,4}}\b")
 
 
@@ -40,19 +52,30 @@ _END = re.compile(rf"(?: (?:to|until|till) |\s?[-–—]\s?)(?:[^\W\d]+ ){{0,5}}
 class WholeAnswer:
     """What of a whole answer a question asks for.
 
-    term: what a definition would be of, normalised; asks: "what", "who", or "" for a term alone.
+    term: what a definition would be of, normalised; asks: "what", "who", or "" for a term alone. items: how many there
+    may be in a list; abbreviations: one of these is to be spelt out.
     """
 
     term: str
     asks: str
     period: bool
+    date: bool
+    items: range
+    abbreviations: frozenset[str]
 
     @classmethod
     def of(cls, question: str) -> WholeAnswer:
         asked = _ASKS_WHAT.fullmatch(question.strip())
         term = normalise_answer(asked["term"]) if asked else ""
         asks = (asked["asks"] or "").casefold() if asked else ""
-        return cls(term, asks, _ASKS_PERIOD.search(question) is not None)
+        return cls(
+            term,
+            asks,
+            _ASKS_PERIOD.search(question) is not None,
+            _ASKS_DATE.search(question) is not None,
+            items_asked_for(question),
+            abbreviations_in(question),
+        )
 
     def definition_in(self, block: Block) -> Span | None:
         """Where a block has the definition that is asked for, in characters."""
@@ -86,7 +109,20 @@ class WholeAnswer:
         if date and (until := _END.match(text, date.end())) and end in (date.end(), until.end()):
             day = _DAY_BEFORE.search(text, 0, start)
             return day.start() if day else start, until.end()
+        if self.date:
+            for full in _FULL_DATE.finditer(text):
+                if full.start() <= start and end <= full.end():
+                    return full.span()
+        if self.items or self.abbreviations:
+            sentence = next((one for one in _sentences(text) if one[0] <= start < one[1]), (start, end))
+            enumeration = enumeration_around(text, sentence, (start, end), self.items)
+            return enumeration or expansion_around(text, sentence, (start, end), self.abbreviations) or (start, end)
         return start, end
+
+
+@lru_cache(maxsize=64)  # of a block, for each of its spans
+def _sentences(text: str) -> list[Span]:
+    return sentence_spans(text)
 
 
 def is_titled(term: str, title: str) -> bool:

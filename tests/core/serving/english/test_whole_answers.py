@@ -72,3 +72,18 @@ def test_the_term_is_no_definition_of_itself() -> None:
     assert not WholeAnswer.of("What is a black hole?").only_repeats("hole")
     assert not WholeAnswer.of("black hole").only_repeats("black hole")
     assert not WholeAnswer.of("What is the capital of Guatemala?").only_repeats("guatemala")
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "read", "answer"),
+    [
+        ("On what date did he land?", "He landed on July 20, 1969, at night.", "1969", "July 20, 1969"),
+        ("moon landing date", "He landed on 20 July 1969.", "July 1969", "20 July 1969"),
+        ("When is her birthday?", "She was born on 20 July.", "July", "20 July"),
+        ("What day was it?", "It was in July 1969.", "1969", "1969"),
+        ("When did he land?", "He landed on July 20, 1969.", "1969", "1969"),
+        ("How many have landed to date?", "He landed on July 20, 1969.", "1969", "1969"),
+    ],
+)
+def test_a_date_is_displayed_with_its_day(question: str, text: str, read: str, answer: str) -> None:
+    assert shown(question, text, read) == answer
