@@ -37,6 +37,7 @@ from realm_core.runs.part import run_part
 from realm_core.salient.cache import MANIFEST_FILE, SalientSpans
 from realm_core.training.ablation import BM25, ROWS, AblationConfig
 from realm_core.training.ablation_plan import AblationPlan, AblationSizes, AblationStage
+from realm_core.training.identity import differences
 from realm_core.training.learnt_questions import check_names, files_by_name
 from realm_core.training.relay import Relay, passed_on
 from realm_core.training.tasks import Ablate, Pretrain
@@ -120,11 +121,8 @@ def _claim(output: Path, identity: dict[str, Any]) -> None:
             raise RealmError(f"{output} holds other files; name a new folder for the ablation.")
         write_json(path, identity)
     known, wanted = _flat(read_json(path)), _flat(identity)
-    differing = sorted(key for key in known | wanted if known.get(key) != wanted.get(key))
-    if differing:
-        raise RealmError(
-            f"{output} holds another ablation (it differs in {', '.join(differing)}); choose another folder."
-        )
+    if differing := differences(known, wanted):
+        raise RealmError(f"{output} holds another ablation (it differs in {differing}); choose another folder.")
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:

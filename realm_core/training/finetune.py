@@ -36,10 +36,11 @@ from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import FinetuneConfig
 from realm_core.training.distributed import World, place
 from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
+from realm_core.training.identity import deciding, identity_of
 from realm_core.training.learnt_questions import check_names, files_by_name
 from realm_core.training.loop import Loop, ParameterGroup, freeze, no_dropout_in_attention
 from realm_core.training.occurrences import find_all
-from realm_core.training.stage import identity_of, in_run_folder, publish, question_draw, training_loop
+from realm_core.training.stage import in_run_folder, publish, question_draw, training_loop
 from realm_core.training.tasks import Finetune
 
 _RANKED = 200  # blocks that BM25 ranks for a question
@@ -246,13 +247,13 @@ def _loop(
         groups,
         config,
         identity_of(
-            model.hash,
-            snapshot.snapshot_id,
-            [item for item in config.model_dump().items() if item[0] not in free],
-            list(files.items()),
-            [(one.group, one.ids, len(one.occurrences.rows_O)) for one in learnt],
-            hashlib.sha256(excluded_N.tobytes()).hexdigest(),
-            *([] if score_scale is None else [score_scale]),
+            model=model.hash,
+            corpus=snapshot.snapshot_id,
+            settings=deciding(config, free),
+            questions=list(files.items()),
+            learnt=[(one.group, one.ids, len(one.occurrences.rows_O)) for one in learnt],
+            excluded=hashlib.sha256(excluded_N.tobytes()).hexdigest(),
+            **({} if score_scale is None else {"score_scale": score_scale}),
         ),
         run,
         activity,

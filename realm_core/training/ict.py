@@ -30,12 +30,12 @@ from realm_core.runs.activity import Activity
 from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.distributed import World, place
+from realm_core.training.identity import deciding, identity_of
 from realm_core.training.loop import ParameterGroup, freeze, no_dropout_in_attention
 from realm_core.training.stage import (
     HELD_OUT_BY,
     Prefetch,
     check_batch,
-    identity_of,
     in_run_folder,
     publish,
     split_passages,
@@ -139,10 +139,10 @@ def main(task: Ict, run: Path, activity: Activity) -> None:
 
     free = ("steps", "checkpoint_every", "metrics_every")
     identity = identity_of(
-        model.hash,
-        snapshot.snapshot_id,
-        HELD_OUT_BY,
-        [item for item in config.model_dump().items() if item[0] not in free],
+        model=model.hash,
+        corpus=snapshot.snapshot_id,
+        held_out_by=HELD_OUT_BY,
+        settings=deciding(config, free),
     )
     loop = training_loop(
         "ict",

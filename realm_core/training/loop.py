@@ -21,6 +21,7 @@ from realm_core.runs.activity import Activity
 from realm_core.tensors import load_tensors, save_tensors
 from realm_core.training.adamw import AdamW
 from realm_core.training.distributed import World
+from realm_core.training.identity import Identity, differences
 
 _ADAM_EPSILON = 1e-6  # BERT's
 _SEQUENCES = "sequences"
@@ -72,7 +73,7 @@ class Loop:
         seed: int,
         checkpoint_every: int,
         metrics_every: int,
-        identity: str,
+        identity: Identity,
         folder: Path,
         activity: Activity,
         world: World | None = None,
@@ -229,7 +230,8 @@ class Loop:
             {
                 "step": self.step,
                 "steps": self.steps,
-                "identity": self._identity,
+                "identity": self._identity.hash,
+                "parts": dict(self._identity.parts),
                 "measured": measured,
                 "row": dataclasses.asdict(row),
                 "sha256": sha256_of_file(temporary / _TENSORS),
@@ -259,8 +261,12 @@ class Loop:
             return {}
         folder = self._folder / f"checkpoint-{saved}"
         state = read_json(folder / "state.json")
-        if state.get("identity") != self._identity:
-            raise RealmError(f"{folder} belongs to other rows or settings than this run's; choose another run folder.")
+        if state.get("identity") != self._identity.hash:
+            differing = differences(state.get("parts", self._identity.parts), self._identity.parts)
+            raise RealmError(
+                f"{folder} belongs to other rows or settings than this run's"
+                f"{f' (it differs in {differing})' if differing else ''}; choose another run folder."
+            )
         if state["steps"] != self.steps:
             self._activity.say(f"{self.name}: the number of steps is now {self.steps:,}; it was {state['steps']:,}.")
         tensors = load_tensors(folder / _TENSORS)

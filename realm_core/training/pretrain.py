@@ -34,6 +34,7 @@ from realm_core.runs.activity import Activity
 from realm_core.salient.cache import SalientSpans
 from realm_core.training.config import PretrainConfig
 from realm_core.training.distributed import World, place, places
+from realm_core.training.identity import deciding, identity_of
 from realm_core.training.live_index import (
     BackgroundRefresh,
     FixedIndex,
@@ -49,7 +50,6 @@ from realm_core.training.refresh import BuilderProcess, build_generation, builde
 from realm_core.training.stage import (
     Prefetch,
     check_batch,
-    identity_of,
     in_run_folder,
     publish,
     split_passages,
@@ -109,8 +109,14 @@ def main(task: Pretrain, run: Path, activity: Activity) -> None:
     passages = split_passages(hashes_N[spans.rows_N], config.holdout)
     if not passages[0]:
         raise RealmError("The spans hold no passage to train on besides those held out.")
-    of = (model.hash, snapshot.snapshot_id, source.snapshot_id, spans.manifest["files"])
-    identity = identity_of(*of, _deciding(config))
+    free = ("steps", "checkpoint_every", "metrics_every", "refresh", "refresh_every", "at_once")
+    identity = identity_of(
+        model=model.hash,
+        corpus=snapshot.snapshot_id,
+        sentences=source.snapshot_id,
+        spans=spans.manifest["files"],
+        settings=deciding(config, free),
+    )
     groups = [ParameterGroup(model.block, config.learning_rate), ParameterGroup(model.encoder, config.learning_rate)]
     loop = training_loop(
         "pretrain", groups, config, identity, run, activity, world, steps=config.steps, reported=reported
@@ -261,9 +267,3 @@ def _refreshing(
             config.checkpoint_every,
         )
     return BackgroundRefresh(*common, activity)
-
-
-def _deciding(config: PretrainConfig) -> list[tuple[str, object]]:
-    """The settings that a resumed run must share; intervals of saving, reporting and refreshing may change."""
-    free = {"steps", "checkpoint_every", "metrics_every", "refresh", "refresh_every", "at_once"}
-    return [(name, value) for name, value in config.model_dump().items() if name not in free]

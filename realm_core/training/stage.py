@@ -23,6 +23,7 @@ from realm_core.runs.activity import Activity
 from realm_core.runs.locks import only_one
 from realm_core.training.config import TrainingSettings
 from realm_core.training.distributed import World, leads
+from realm_core.training.identity import Identity
 from realm_core.training.loop import Loop, ParameterGroup
 
 T = TypeVar("T")
@@ -120,7 +121,7 @@ def training_loop(
     name: str,
     groups: Sequence[ParameterGroup],
     config: LoopSettings,
-    identity: str,
+    identity: Identity,
     run: Path,
     activity: Activity,
     world: World | None = None,
@@ -150,11 +151,6 @@ def training_loop(
 def question_draw(question: str) -> float:
     """A number in [0, 1) that the question alone decides: it is held out if this is below the share `holdout`."""
     return int(hashlib.sha256(question.encode()).hexdigest()[:8], 16) / 2**32
-
-
-def identity_of(*parts: object) -> str:
-    """A short hash of what decides the batches of a run."""
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 def publish(

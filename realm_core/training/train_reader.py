@@ -34,13 +34,13 @@ from realm_core.questions.casual import casually
 from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import ReaderConfig
+from realm_core.training.identity import deciding, identity_of
 from realm_core.training.loop import Loop, ParameterGroup, freeze, no_dropout_in_attention
 from realm_core.training.reading_batch import ReadingBatch, batches_of
 from realm_core.training.reading_rows import ReadingRow, grouped, read_rows, some_blocks
 from realm_core.training.stage import (
     MOST_HELD_OUT,
     Prefetch,
-    identity_of,
     in_run_folder,
     publish,
     question_draw,
@@ -78,11 +78,7 @@ def main(task: TrainReader, run: Path, activity: Activity) -> None:
         [ParameterGroup(reader.bert, config.reader_lr)]
         + [ParameterGroup(part, config.head_lr) for part in (reader.ends, reader.norm, reader.score)],
         config,
-        identity_of(
-            [model.hash, teacher and teacher.hash],
-            [item for item in config.model_dump().items() if item[0] not in free],
-            learnt,
-        ),
+        identity_of(models=[model.hash, teacher and teacher.hash], settings=deciding(config, free), rows=learnt),
         run,
         activity,
         steps=config.steps,

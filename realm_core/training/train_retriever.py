@@ -40,10 +40,11 @@ from realm_core.runs.activity import Activity
 from realm_core.text.joins import join_query
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import RetrieverConfig
+from realm_core.training.identity import deciding, identity_of
 from realm_core.training.learnt_questions import LeftOut, check_names, files_by_name
 from realm_core.training.loop import ParameterGroup, freeze
 from realm_core.training.nearest import Nearest, NearestBlocks
-from realm_core.training.stage import MOST_HELD_OUT, identity_of, in_run_folder, publish, question_draw, training_loop
+from realm_core.training.stage import MOST_HELD_OUT, in_run_folder, publish, question_draw, training_loop
 from realm_core.training.tasks import TrainRetriever
 
 _MEASURED = (1, 5, 20)  # of the best blocks
@@ -98,7 +99,7 @@ def _train(task: TrainRetriever, indexes: Sequence[Searched], run: Path, activit
         "train-retriever",
         [ParameterGroup(model.query.bert, config.query_lr), ParameterGroup(model.query.dense, config.dense_lr)],
         config,
-        identity_of(model.hash, [item for item in config.model_dump().items() if item[0] not in free], about, count),
+        identity_of(model=model.hash, settings=deciding(config, free), indexes=about, learnt=count),
         run,
         activity,
         steps=batches.steps,
@@ -150,7 +151,7 @@ def _supervision(
         check_fit(model, generation, snapshot)
         retriever = DenseRetriever(model, generation)
         own = [snapshot.snapshot_id, sorted(left_out.titles), questions, config.right_within, config.competing]
-        kept = folder / f"nearest-{identity_of(model.hash, own)}"
+        kept = folder / f"nearest-{identity_of(model=model.hash, own=own).hash}"
         found = NearestBlocks(
             retriever, snapshot, left_out.titles, right_within=config.right_within, competing=config.competing
         ).of(questions, kept, activity, f"nearest blocks of {generation.name}")

@@ -278,26 +278,34 @@ def stopped(stopped_once: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-OTHER = r"checkpoint-2 belongs to other rows or settings than this run's; choose another run folder"
+OTHER = r"checkpoint-2 belongs to other rows or settings than this run's \(it differs in {}\); choose another"
 
 
 @pytest.mark.parametrize(
-    "setting", [{"seed": 2}, {"batch": 5}, {"k": 4}, {"query_lr": 0}, {"normalisation": "'block'"}]
+    ("setting", "named"),
+    [
+        ({"seed": 2}, "seed: 1 there, 2 here"),
+        ({"batch": 5}, "batch: 6 there, 5 here"),
+        ({"k": 4}, "k: 5 there, 4 here"),
+        ({"query_lr": 0}, "query_lr: 0.005 there, 0.0 here"),
+        ({"normalisation": "'block'"}, r'normalisation: "block\+null" there, "block" here'),
+    ],
 )
 def test_a_checkpoint_of_other_settings_is_refused(
-    deployment: Deployment, stopped: Path, setting: dict[str, Any]
+    deployment: Deployment, stopped: Path, setting: dict[str, Any], named: str
 ) -> None:
-    refused(deployment, stopped, OTHER, **setting)
+    refused(deployment, stopped, OTHER.format(named), **setting)
 
 
 def test_a_checkpoint_of_other_questions_or_answers_is_refused(deployment: Deployment, stopped: Path) -> None:
+    named = OTHER.format("(learnt; )?questions")
     asked = [{**row, "answers": ["Egypt"]} if i == 0 else row for i, row in enumerate(questions())]
     (stopped / "other").mkdir()
-    refused(deployment, stopped, OTHER, "--questions", write_lines(stopped / "other" / "tiny.jsonl", asked))
+    refused(deployment, stopped, named, "--questions", write_lines(stopped / "other" / "tiny.jsonl", asked))
     asked[0] = {**questions()[0], "answers": ["17 November"]}  # as often, in the same block
-    refused(deployment, stopped, OTHER, "--questions", write_lines(stopped / "other" / "tiny.jsonl", asked))
+    refused(deployment, stopped, named, "--questions", write_lines(stopped / "other" / "tiny.jsonl", asked))
     asked[0] = {**questions()[0], "question": "When did the Suez Canal open?"}
-    refused(deployment, stopped, OTHER, "--questions", write_lines(stopped / "other" / "tiny.jsonl", asked))
+    refused(deployment, stopped, named, "--questions", write_lines(stopped / "other" / "tiny.jsonl", asked))
 
 
 def test_a_checkpoint_of_other_exclusions_is_refused(deployment: Deployment, tmp_path: Path) -> None:
@@ -305,13 +313,13 @@ def test_a_checkpoint_of_other_exclusions_is_refused(deployment: Deployment, tmp
     asked = ["--questions", write_lines(tmp_path / "six.jsonl", questions()[:6])]
     said_of(deployment, tmp_path, {}, *asked)
     (tmp_path / "titles.json").write_text('["Berlin"]')
-    refused(deployment, tmp_path, OTHER, "--exclude-titles", tmp_path / "titles.json", *asked)
+    refused(deployment, tmp_path, OTHER.format("excluded"), "--exclude-titles", tmp_path / "titles.json", *asked)
 
 
 def test_a_checkpoint_of_another_model_is_refused(deployment: Deployment, stopped: Path) -> None:
     other = tiny_model(stopped / "models", seed=1)
     index = build(other, deployment.corpus, stopped / "indexes", Activity(quiet=True), device="cpu")
-    refused(deployment, stopped, OTHER, "--model", other, "--index", index)
+    refused(deployment, stopped, OTHER.format("model: .+ there, .+ here"), "--model", other, "--index", index)
 
 
 @pytest.mark.parametrize("damage", ["missing", "resized"])

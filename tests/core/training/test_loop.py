@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -13,7 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from realm_core.errors import RealmError, Stopped
+from realm_core.files import read_json
 from realm_core.runs.activity import Activity
+from realm_core.training.identity import identity_of
 from realm_core.training.loop import Loop, ParameterGroup
 from tests.core.running import Stopping, rows
 
@@ -43,7 +46,7 @@ def loop_of(module: nn.Module, folder: Path, activity: Activity | None = None, *
         "seed": 1,
         "checkpoint_every": 5,
         "metrics_every": 10,
-        "identity": "these",
+        "identity": identity_of(rows=["these"], settings=[("batch", 2)]),
     }
     groups = settings.pop("groups", None) or [ParameterGroup(module, 0.1)]
     return Loop(
@@ -215,7 +218,13 @@ def test_a_checkpoint_that_is_half_there_is_not_there(tmp_path: Path) -> None:
 def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
     module = Numbers()
     loop_of(module, tmp_path).run(noisy(module), dict)
-    with pytest.raises(RealmError, match="checkpoint-20 belongs to other rows or settings"):
-        loop_of(module, tmp_path, identity="those").resume()
+    differing = identity_of(rows=["those"], settings=[("batch", 3)])
+    named = r"checkpoint-20 belongs .* \(it differs in batch: 2 there, 3 here; rows\); choose another run folder"
+    with pytest.raises(RealmError, match=named):
+        loop_of(module, tmp_path, identity=differing).resume()
+    state = tmp_path / "small" / "checkpoint-20" / "state.json"
+    state.write_text(json.dumps({name: value for name, value in read_json(state).items() if name != "parts"}))
+    with pytest.raises(RealmError, match="belongs to other rows or settings than this run's; choose another"):
+        loop_of(module, tmp_path, identity=differing).resume()  # of an earlier version, which names nothing
     with pytest.raises(RealmError, match=r"checkpoint-20 belongs to another model"):
         loop_of(module, tmp_path, groups=[ParameterGroup(nn.Linear(2, 2), 0.1)]).resume()
