@@ -23,7 +23,15 @@ from realm_client._errors import (
     Unreachable,
 )
 from realm_client._filling import Filling, FillingEvidence, Guess
-from realm_client._ledger import DocumentChange, GoneEvidence, Touched, TouchedAnswer, TouchedSummary, WithoutBlocks
+from realm_client._ledger import (
+    ChangeAnswers,
+    DocumentChange,
+    GoneEvidence,
+    Touched,
+    TouchedAnswer,
+    TouchedSummary,
+    WithoutBlocks,
+)
 from realm_client._operating import (
     Corpus,
     Deployment,
@@ -77,6 +85,7 @@ __all__ = [
     "AsyncClient",
     "Block",
     "Candidate",
+    "ChangeAnswers",
     "ChangedMeanwhile",
     "Client",
     "Collection",

@@ -270,10 +270,10 @@ class AsyncClient:
         """What edits did to documents, the latest first. Filters: document_id, kind, since, before."""
         return self._list("/document-changes", ledger.DocumentChange, filters)
 
-    async def change_answers(self, change_id: int, *, most: int = 50) -> ledger.Touched:
+    async def change_answers(self, change_id: int, *, most: int = 50) -> ledger.ChangeAnswers:
         """The kept answers that had read what a change took away. most: as for `document_touched`."""
         path = f"/document-changes/{change_id}/answers"
-        return await self._do(Call("GET", path, ledger.Touched, params={"page_size": most}))
+        return await self._do(Call("GET", path, ledger.ChangeAnswers, params={"page_size": most}))
 
     async def purge_documents(self, document_ids: Sequence[str]) -> records.Purge:
         """Forget documents for good, all or none, in kept answers too. If the response is lost, see `purges`."""

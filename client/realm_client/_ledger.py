@@ -74,3 +74,10 @@ class Touched:
 
     summary: TouchedSummary
     results: tuple[TouchedAnswer, ...]
+
+
+@dataclass(frozen=True)
+class ChangeAnswers(Touched):
+    """Those that a change touched. purge: id of the purge after which none shows what it removed; None: none did."""
+
+    purge: str | None = None  # servers before it did not say

@@ -89,6 +89,8 @@ TOUCHED: Final[dict[str, Any]] = {
     ],
 }
 
+CHANGE_ANSWERS: Final[dict[str, Any]] = {**TOUCHED, "purge": None}
+
 NEW_PURGE: Final[dict[str, Any]] = {"documents": ["d-3f1c9a5b7e2d4c60"]}
 
 PURGE: Final[dict[str, Any]] = {

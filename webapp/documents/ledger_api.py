@@ -105,6 +105,16 @@ class TouchedSerializer(serializers.Serializer[Any]):
     results = TouchedAnswerSerializer(many=True)
 
 
+class ChangeAnswersSerializer(TouchedSerializer):
+    """The stored answers that a change touched."""
+
+    purge = serializers.UUIDField(
+        allow_null=True,
+        help_text="Id of the purge that took what the change removed out of stored answers, too: its receipt says out "
+        "of how many, and none is listed here any more. Null: none did.",
+    )
+
+
 class TouchedView(EditorView):
     """What a removal of a document would touch."""
 
@@ -121,7 +131,7 @@ class TouchedView(EditorView):
         only_parameters(request, ("cursor", "page_size"))
         viewing.show(document_id)  # or 404
         ids = previewing.of_removal([document_id])
-        return _page(request, touched.reading(ids), ids, touched.summary(ids))
+        return Response(_page(request, touched.reading(ids), ids, touched.summary(ids)))
 
 
 class DocumentChangesView(EditorView):
@@ -148,24 +158,26 @@ class ChangeAnswersView(EditorView):
         summary="The stored answers that a change touched",
         description="Those that had read a block which the change took away, and what each would have been without.",
         parameters=PAGING,
-        responses={200: TouchedSerializer, **problem_responses(400, 403, 404)},
-        examples=[OpenApiExample("Answers", value=examples.TOUCHED, response_only=True, status_codes=["200"])],
+        responses={200: ChangeAnswersSerializer, **problem_responses(400, 403, 404)},
+        examples=[OpenApiExample("Answers", value=examples.CHANGE_ANSWERS, response_only=True, status_codes=["200"])],
     )
     def get(self, request: Request, change_id: int) -> Response:
         only_parameters(request, ("cursor", "page_size"))
         change = get_object_or_404(CorpusChange, pk=change_id)
-        return _page(request, ledger.answers(change), change.blocks_gone, ledger.summary(change))
+        page = _page(request, ledger.answers(change), change.blocks_gone, ledger.summary(change))
+        receipt = ledger.receipt(change)
+        return Response({**page, "purge": receipt and receipt.pk})
 
 
 def _page(
     request: Request, answers: QuerySet[EvidenceBlock, Any], block_ids: Collection[str], summary: Summary
-) -> Response:
+) -> dict[str, Any]:
     start, count = offset_in(request)
     rows = touched.recomputed(answers[start : start + count], block_ids)
     outcomes = {one.value: summary.outcomes.get(one.value, 0) for one in Outcome}
     told = {"answers": summary.reading, "looked_at": summary.looked_at, "outcomes": outcomes}
     links = offset_links(request, start, count, summary.reading)
-    return Response({"summary": told, **links, "results": [_row(one) for one in rows]})
+    return {"summary": told, **links, "results": [_row(one) for one in rows]}
 
 
 def _row(one: TouchedAnswer) -> dict[str, Any]:

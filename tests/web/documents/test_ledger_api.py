@@ -69,10 +69,22 @@ def test_changes_and_what_they_touched(program: TokenClient, asked: list[Any]) -
     assert program.get("/api/v1/document-changes?document_id=other").json()["results"] == []
     told = program.get(f"/api/v1/document-changes/{removed['id']}/answers").json()
     assert told["summary"]["answers"] == 3 and {row["outcome"] for row in told["results"]} == {"other_answer"}
+    assert told["purge"] is None
     nothing = program.get(f"/api/v1/document-changes/{added['id']}/answers").json()
     assert nothing["summary"]["answers"] == 0 and nothing["results"] == []
     problem(program.get("/api/v1/document-changes/999999/answers"), 404)
     problem(program.get("/api/v1/document-changes?kind=lost"), 400)
+
+
+def test_what_was_purged_later_is_told_by_the_receipt(program: TokenClient, asked: list[Any]) -> None:
+    """None of the answers shows it any more, so their number is 0."""
+    assert program.delete("/api/v1/documents/films/2001").status_code == 204
+    receipt = post(program, "purges", {"documents": ["films/2001"]}).json()
+    assert receipt["answers"] == 3
+    for change in program.get("/api/v1/document-changes").json()["results"]:
+        told = program.get(f"/api/v1/document-changes/{change['id']}/answers").json()
+        assert told["summary"]["answers"] == 0
+        assert told["purge"] == (None if change["kind"] == "added" else receipt["id"])
 
 
 def test_the_ledger_is_read_where_the_cache_is_out_of_reach(
