@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from django.contrib.auth.models import User
+from django.db.models import Q
 
 from realm_core.errors import RealmError
 from realm_core.evaluation.predictions import Prediction, read_predictions
@@ -20,7 +21,17 @@ from realm_core.evaluation.tasks import Evaluate
 from realm_core.files import read_json
 from realm_core.model.tasks import OWN
 from webapp.jobs import service as jobs
-from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, Job, JobKind, ModelVersion, Purpose, QuestionSet
+from webapp.models import (
+    CorpusSnapshot,
+    CorpusState,
+    Evaluation,
+    IndexGeneration,
+    Job,
+    JobKind,
+    ModelVersion,
+    Purpose,
+    QuestionSet,
+)
 from webapp.storage.places import resolve
 
 _K: Final = Evaluate.model_fields["k"].default
@@ -43,7 +54,13 @@ class Candidate:
         """The corpus state that a question is asked of now, as evaluations name it."""
         index = self.index()
         state = None if index is None else index.state_now()
-        return state.state_id if state is not None and state.has_edits else ""
+        return "" if state is None else state.measured_as
+
+    def folded_states(self) -> Iterator[tuple[CorpusState, str]]:
+        """States above indexes that were folded into its index, each with what an equal one is called there now."""
+        index = self.index()
+        for earlier, equal in () if index is None else index.states_folded_into():
+            yield earlier, equal.measured_as
 
 
 class Differ(StrEnum):
@@ -70,8 +87,14 @@ class Pair:
 
 
 def measured(candidate: Candidate, *, questions: QuestionSet | None = None) -> Iterator[Evaluation]:
-    """Evaluations of the model as it answers (own retriever, own normalisation), the newest first."""
-    found = Evaluation.objects.filter(model=candidate.model, corpus=candidate.corpus, retriever="dense")
+    """Evaluations of the model as it answers (own retriever, own normalisation), the newest first.
+
+    A fold leaves the answers as they are: what was measured over an index just as it was folded counts for the new one.
+    """
+    where = Q(corpus=candidate.corpus)
+    for earlier, _ in candidate.folded_states():
+        where |= Q(corpus=earlier.index.corpus_id, state_id=earlier.measured_as)
+    found = Evaluation.objects.filter(where, model=candidate.model, retriever="dense")
     if questions is not None:
         found = found.filter(questions=questions)
     own = {OWN, own_normalisation(candidate.model)}
@@ -178,9 +201,12 @@ def compare(first: Evaluation, second: Evaluation, show: Differ | None) -> Compa
 
 def find(candidate: Candidate, questions: QuestionSet, sample: int) -> Evaluation | None:
     """The newest evaluation of a candidate, over the corpus as it is now, with as many blocks as a question reads."""
-    state_id = candidate.state_id()
+    now = candidate.state_id()
+    states = {(candidate.corpus.pk, now)}
+    states |= {(one.index.corpus_id, one.measured_as) for one, equal in candidate.folded_states() if equal == now}
     for evaluation in measured(candidate, questions=questions):
-        if (evaluation.sample, evaluation.k, evaluation.state_id) == (sample, _K, state_id):
+        asked_of = evaluation.corpus_id, evaluation.state_id
+        if (evaluation.sample, evaluation.k) == (sample, _K) and asked_of in states:
             return evaluation
     return None
 

@@ -41,6 +41,11 @@ class CorpusState(models.Model):
     def __str__(self) -> str:
         return f"{self.state_id} of {self.index.generation}"
 
+    @property
+    def measured_as(self) -> str:
+        """Its name in evaluations; empty: nothing was edited."""
+        return self.state_id if self.has_edits else ""
+
 
 class DocumentStatus(models.TextChoices):
     """The state of a document."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,13 @@ class IndexGeneration(models.Model):
     def current_state(self) -> CorpusState | None:
         """`state_now` when this row was read."""
         return self.state_now()
+
+    def states_folded_into(self) -> Iterator[tuple[CorpusState, CorpusState]]:
+        """For each index that was folded into this one: its last state, and the equal one that this began with."""
+        for earlier in IndexGeneration.every.filter(folded_into=self):
+            last, first = earlier.states.first(), self.states.last()
+            if last is not None and first is not None:
+                yield last, first
 
     @property
     def folded_away(self) -> str:

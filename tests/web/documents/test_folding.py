@@ -16,6 +16,7 @@ from django.utils import timezone
 from realm_core.errors import RealmError
 from tests.tiny import ARTICLES
 from tests.web.conftest import Person
+from tests.web.console import ANSWERS, measured, question_set
 from tests.web.documents import folds
 from tests.web.documents.conftest import copied, meanwhile, titles
 from webapp.artefacts.removing import remove_superseded, uses
@@ -26,6 +27,8 @@ from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.listing import Wanted, listed
 from webapp.documents.viewing import show
+from webapp.evaluations import service as comparing
+from webapp.evaluations.service import Candidate, find, own_normalisation
 from webapp.models import (
     AskedAnswer,
     AuditEntry,
@@ -116,6 +119,42 @@ def test_kept_answers_are_told_what_changed_since(edited: Deployment) -> None:
     documents.remove(["turku"], by=None)
     assert {change.document.document_id for change in GoneBlock.in_evidence(asked).values()} == {"turku"}
     assert "Turku" not in titles()
+
+
+def test_what_was_measured_before_the_fold_counts_behind_it(edited: Deployment) -> None:
+    """Of the corpus just as it was folded alone."""
+    questions, other = question_set(), question_set("other")
+    state = edited.index.state_now()
+    assert state is not None
+    found = own_normalisation(edited.model)
+    measured(edited.model, edited.index, questions, ANSWERS, normalisation=found)  # before anything was edited
+    measured(edited.model, edited.index, other, ANSWERS, normalisation=found, state_id="0123456789abcdef")
+    equal = measured(edited.model, edited.index, questions, ANSWERS, normalisation=found, state_id=state.state_id)
+    after = folds.fold()
+    now = Candidate(after.model, after.index.corpus)
+    assert find(now, questions, 0) == equal and list(comparing.measured(now)) == [equal]
+    assert find(now, other, 0) is None
+    [(first, second)] = comparing.measured_alike(now, now)
+    assert first == second == equal
+
+    documents.remove(["turku"], by=None)
+    assert find(now, questions, 0) is None  # it is another corpus by now, as it would be without a fold
+    assert list(comparing.measured(now)) == [equal]
+
+
+def test_what_was_measured_of_an_edit_during_the_fold_counts_behind_it(edited: Deployment) -> None:
+    job = folding.start(by=None)
+    folds.compute(job)
+    documents.remove(["turku"], by=None)
+    state = edited.index.state_now()
+    assert state is not None
+    found = own_normalisation(edited.model)
+    questions = question_set()
+    equal = measured(edited.model, edited.index, questions, ANSWERS, normalisation=found, state_id=state.state_id)
+    EXECUTIONS["fold"].record(job, folds.compute(job))
+    after = Deployment.active()
+    assert after is not None and after.index != edited.index and after.index.state_now() is not None
+    assert find(Candidate(after.model, after.index.corpus), questions, 0) == equal
 
 
 @pytest.mark.both_databases
