@@ -75,7 +75,8 @@ def test_what_would_be_removed_is_shown_and_then_removed(staff: Person) -> None:
     old = another_index(deployment.model, "gen-old")
     IndexGeneration.objects.filter(pk=old.pk).update(created_at=timezone.now() - timedelta(days=90))
     write_files(deployment.model, old, deployment.index.corpus)
-    assert "gen-old" not in staff.client.get("/manage/schedules/").content.decode()  # three are kept
+    page = staff.client.get("/manage/schedules/").content.decode()
+    assert "gen-old" not in page and "corpora that a person ingested" in page  # three are kept
     staff.client.post("/manage/retention/", {"generations": "1", "run_days": "5", "answer_days": "7"})
     rule = RetentionRule.current()
     assert (rule.enabled, rule.generations, rule.run_days, rule.answer_days) == (False, 1, 5, 7)

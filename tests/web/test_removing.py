@@ -20,6 +20,7 @@ from tests.web.operating import question_set
 from tests.web.pages import stored
 from webapp.artefacts import removing, retention
 from webapp.artefacts.registering import record_model
+from webapp.artefacts.uses import Removable, uses
 from webapp.models import (
     AskedAnswer,
     AuditEntry,
@@ -41,7 +42,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_first]
 
 
 @pytest.fixture
-def unused(settings: object) -> Iterator[dict[str, removing.Removable]]:
+def unused(settings: object) -> Iterator[dict[str, Removable]]:
     """One of each that nothing uses, beside a deployment of others."""
     stored.deployment()
     corpus, model = another_corpus("mine", path="corpora/mine/a"), another_model("mine", block_hash="c" * 16)
@@ -58,11 +59,11 @@ def unused(settings: object) -> Iterator[dict[str, removing.Removable]]:
         shutil.rmtree(resolve(place), ignore_errors=True)
 
 
-def test_what_nothing_uses_goes_with_its_files_and_stays_named(unused: dict[str, removing.Removable]) -> None:
+def test_what_nothing_uses_goes_with_its_files_and_stays_named(unused: dict[str, Removable]) -> None:
     sizes = {}
     for name in ("index", "corpus", "model"):
         record = unused[name]
-        assert removing.uses(record) == []
+        assert uses(record) == []
         sizes[name] = removing.remove(record, by="Stella")
         assert not resolve(record.path).exists()
         assert not type(record)._default_manager.filter(pk=record.pk).exists()
@@ -78,12 +79,12 @@ def test_what_nothing_uses_goes_with_its_files_and_stays_named(unused: dict[str,
     assert list(resolve(".").rglob("*.removed")) == []
 
 
-def test_what_is_used_stays_and_says_by_what(unused: dict[str, removing.Removable]) -> None:
+def test_what_is_used_stays_and_says_by_what(unused: dict[str, Removable]) -> None:
     index, corpus, model, questions = (unused[name] for name in ("index", "corpus", "model", "questions"))
     assert isinstance(index, IndexGeneration) and isinstance(model, ModelVersion)
     Job.objects.create(kind=JobKind.EVALUATE, state=JobState.INTERRUPTED, parameters={"questions": [questions.pk]})
     Schedule.objects.create(corpus_name="mine", model=model, trigger=Trigger.NEW_MODEL)
-    said = {name: " ".join(removing.uses(record)) for name, record in unused.items()}
+    said = {name: " ".join(uses(record)) for name, record in unused.items()}
     assert said["index"] == ""
     assert "The index mine is of this corpus" in said["corpus"] and "A schedule builds" in said["corpus"]
     assert "The index mine was built by it" in said["model"] and "A schedule builds" in said["model"]
@@ -96,11 +97,11 @@ def test_what_is_used_stays_and_says_by_what(unused: dict[str, removing.Removabl
     with pytest.raises(removing.StillUsed, match="one of the last"):
         removing.remove(index, by=None)
     IndexGeneration.objects.filter(pk=index.pk).update(pinned=True)
-    assert "It is pinned." in removing.uses(IndexGeneration.objects.get(pk=index.pk))
+    assert "It is pinned." in uses(IndexGeneration.objects.get(pk=index.pk))
     assert AuditEntry.objects.filter(action__endswith=".remove").count() == 0
 
 
-def test_kept_answers_stay_whatever_goes(unused: dict[str, removing.Removable], client: Client) -> None:
+def test_kept_answers_stay_whatever_goes(unused: dict[str, Removable], client: Client) -> None:
     index = unused["index"]
     assert isinstance(index, IndexGeneration)
     first = Deployment.objects.get()
@@ -116,9 +117,7 @@ def test_kept_answers_stay_whatever_goes(unused: dict[str, removing.Removable], 
         Deployment.activate(index)
 
 
-def test_nothing_goes_while_a_backup_is_written_or_from_elsewhere(
-    unused: dict[str, removing.Removable], tmp_path: Path
-) -> None:
+def test_nothing_goes_while_a_backup_is_written_or_from_elsewhere(unused: dict[str, Removable], tmp_path: Path) -> None:
     with keep_files(), pytest.raises(RealmError, match="backup"):
         removing.remove(unused["questions"], by=None)
     (tmp_path / "own").mkdir()
@@ -126,7 +125,7 @@ def test_nothing_goes_while_a_backup_is_written_or_from_elsewhere(
     assert removing.remove(corpus, by=None) == 0 and (tmp_path / "own").exists()
 
 
-def test_what_was_removed_can_be_there_again(unused: dict[str, removing.Removable], tmp_path: Path) -> None:
+def test_what_was_removed_can_be_there_again(unused: dict[str, Removable], tmp_path: Path) -> None:
     from tests.tiny import tiny_model
 
     folder = tiny_model(tmp_path)
@@ -147,7 +146,7 @@ def test_what_was_removed_can_be_there_again(unused: dict[str, removing.Removabl
     ],
 )
 def test_by_page_and_over_rest(
-    unused: dict[str, removing.Removable], staff: Person, outsider: Person, name: str, place: str, listed: str
+    unused: dict[str, Removable], staff: Person, outsider: Person, name: str, place: str, listed: str
 ) -> None:
     record = unused[name]
     address = f"/manage/{place}/{record.pk}/remove/"
@@ -174,7 +173,7 @@ def test_by_page_and_over_rest(
         assert staff.client.get(rest).json()["removed_at"] is not None
 
 
-def test_an_old_removal_is_not_made_twice(unused: dict[str, removing.Removable]) -> None:
+def test_an_old_removal_is_not_made_twice(unused: dict[str, Removable]) -> None:
     model = unused["index"]
     removing.remove(model, by=None)
     before = IndexGeneration.every.get(pk=model.pk).removed_at
@@ -188,14 +187,14 @@ def test_an_old_removal_is_not_made_twice(unused: dict[str, removing.Removable])
 
 
 @pytest.fixture
-def store(unused: dict[str, removing.Removable], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def store(unused: dict[str, Removable], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store that has what nothing uses."""
     monkeypatch.setenv("REALM_STORE", f"file://{tmp_path / 'store'}")
     assert all(put_folder(resolve(unused[name].path)) for name in ("index", "corpus", "model"))
     return tmp_path / "store"
 
 
-def in_store(record: removing.Removable) -> bool:
+def in_store(record: Removable) -> bool:
     return (Path(os.environ["REALM_STORE"].removeprefix("file://")) / record.path / "done.json").exists()
 
 
@@ -203,7 +202,7 @@ def left() -> list[str]:
     return [path.name for path in resolve(".").rglob(".*.removed")]
 
 
-def test_what_another_machine_has_goes_from_the_store(unused: dict[str, removing.Removable], store: Path) -> None:
+def test_what_another_machine_has_goes_from_the_store(unused: dict[str, Removable], store: Path) -> None:
     for name in ("index", "corpus", "model"):
         shutil.rmtree(resolve(unused[name].path))
         removing.remove(unused[name], by=None)
@@ -212,9 +211,7 @@ def test_what_another_machine_has_goes_from_the_store(unused: dict[str, removing
 
 
 @pytest.mark.parametrize("here", [True, False])
-def test_while_the_store_is_away_it_is_kept_in_mind(
-    unused: dict[str, removing.Removable], store: Path, here: bool
-) -> None:
+def test_while_the_store_is_away_it_is_kept_in_mind(unused: dict[str, Removable], store: Path, here: bool) -> None:
     removing.remove(unused["index"], by=None)
     corpus = unused["corpus"]
     if not here:
@@ -233,9 +230,7 @@ def test_while_the_store_is_away_it_is_kept_in_mind(
 
 
 @pytest.mark.parametrize("here", [True, False])
-def test_what_was_made_again_since_stays_in_the_store(
-    unused: dict[str, removing.Removable], store: Path, here: bool
-) -> None:
+def test_what_was_made_again_since_stays_in_the_store(unused: dict[str, Removable], store: Path, here: bool) -> None:
     """Here, or on another machine, of which the record tells."""
     index = unused["index"]
     (resolve("indexes") / ".mine.removed").mkdir()
@@ -247,7 +242,7 @@ def test_what_was_made_again_since_stays_in_the_store(
     assert in_store(index) and left() == []
 
 
-def test_what_a_fold_superseded_goes_wherever_it_is(unused: dict[str, removing.Removable], store: Path) -> None:
+def test_what_a_fold_superseded_goes_wherever_it_is(unused: dict[str, Removable], store: Path) -> None:
     made, corpus = unused["index"], unused["corpus"]
     assert isinstance(made, IndexGeneration)
     stored.deployment()

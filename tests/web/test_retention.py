@@ -13,6 +13,7 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
+from realm_core.corpus.tables import tokens_folder
 from realm_core.errors import RealmError
 from tests.web.conftest import Person
 from tests.web.console import another_corpus, another_index
@@ -25,6 +26,7 @@ from webapp.kinds import Kind, ParameterError, Parameters
 from webapp.models import (
     AskedAnswer,
     AuditEntry,
+    CorpusSnapshot,
     Deployment,
     Feedback,
     IndexGeneration,
@@ -33,6 +35,7 @@ from webapp.models import (
     ModelVersion,
     RetentionRule,
     Review,
+    Schedule,
 )
 from webapp.storage.holding import keep_files
 from webapp.storage.places import resolve
@@ -151,6 +154,84 @@ def test_what_answers_stays_also_where_the_clock_was_put_back(deployed: Deployme
     Deployment.objects.filter(is_active=True).update(activated_at=timezone.now() - LONG_AGO)
     rule()
     assert active.pk not in names(retention.remove(by=None)) and resolve(active.path).exists()
+
+
+def rebuilt(number: int, by: str | None = "schedule 1", **values: Any) -> CorpusSnapshot:
+    """A corpus with files and cached wordpieces that a job ingested, the higher its number the newer."""
+    made_by = Job.objects.create(kind="ingest", state=JobState.SUCCEEDED)
+    AuditEntry.record("job.start", "Ingest", by=by, job=made_by)
+    named = {"name": "vital-en", "snapshot_id": f"snapshot-{number}", "path": f"corpora/vital-en/{number}"}
+    corpus = another_corpus(**named | {"job": made_by} | values)
+    CorpusSnapshot.objects.filter(pk=corpus.pk).update(created_at=timezone.now() + timedelta(minutes=number))
+    folder = resolve(corpus.path)
+    for place in (folder, tokens_folder(folder)):
+        place.mkdir(parents=True)
+        (place / "blocks").write_bytes(b"0123")
+    return corpus
+
+
+def files_of(corpus: CorpusSnapshot) -> list[bool]:
+    folder = resolve(corpus.path)
+    return [folder.exists(), tokens_folder(folder).exists()]
+
+
+def test_corpora_that_schedules_ingested_go_with_their_last_index(deployed: Deployment) -> None:
+    corpora = [rebuilt(number) for number in range(4)]
+    indexes = [generation(number, deployed, corpus=corpus) for number, corpus in enumerate(corpora)]
+    rule()
+    listed = retention.removable()
+    assert [removal.record for removal in listed] == [indexes[1], indexes[0], corpora[1], corpora[0]]
+    assert listed[-1].size_bytes == 8 and listed[-1].name == f"Corpus {corpora[0]}"
+    assert names(retention.remove(by=None)) == {removal.record.pk for removal in listed if removal.record}
+    assert [files_of(corpus) for corpus in corpora] == [[False] * 2] * 2 + [[True] * 2] * 2
+    assert set(CorpusSnapshot.objects.all()) == {deployed.index.corpus, *corpora[2:]}
+    told = AuditEntry.objects.filter(action="retention.remove", target=f"Corpus {corpora[0]}").get()
+    assert told.details == {"bytes": 8} and retention.removable() == []
+
+
+def test_corpora_of_persons_and_those_in_use_stay(
+    deployed: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_hand = rebuilt(0, by=None)
+    by_command = rebuilt(1, job=None)
+    pinned = rebuilt(2)
+    generation(2, deployed, corpus=pinned, pinned=True)
+    answered = rebuilt(3)
+    Deployment.activate(generation(3, deployed, corpus=answered))
+    Deployment.activate(deployed.index)
+    worked_on = rebuilt(4)
+    Job.objects.create(kind="pretrain", state=JobState.RUNNING, parameters={"corpus": 0, "sentences": worked_on.pk})
+    learnt = rebuilt(5)
+    ModelVersion.objects.filter(pk=deployed.model_id).update(corpus=learnt)
+    scheduled = rebuilt(6)
+    Schedule.objects.create(corpus_name="vital-en", trigger="every", hours=1, corpus=scheduled)
+    elsewhere = rebuilt(7, path=str(tmp_path / "own"))
+    going, started = rebuilt(8), rebuilt(9, by="Stella")
+    AuditEntry.record("schedule.run", "schedule 1", by="Stella", job=started.job)
+    newest = [rebuilt(number) for number in (10, 11)]
+    rule()
+    assert names(retention.removable()) == {going.pk, started.pk}
+    in_this_very_moment(
+        monkeypatch, lambda: Job.objects.create(kind="index", state=JobState.QUEUED, parameters={"corpus": going.pk})
+    )
+    assert names(retention.remove(by=None)) == {started.pk}
+    kept = {by_hand, by_command, pinned, answered, worked_on, learnt, scheduled, elsewhere, going, *newest}
+    assert kept <= set(CorpusSnapshot.objects.all())
+    assert all(all(files_of(corpus)) for corpus in kept)
+
+
+def test_a_removal_of_a_corpus_that_was_cut_short_goes_on(deployed: Deployment) -> None:
+    marked, by_hand = rebuilt(0), rebuilt(1, by=None)
+    CorpusSnapshot.objects.filter(pk__in=[marked.pk, by_hand.pk]).update(removed_at=timezone.now())
+    rule()
+    assert names(retention.remove(by=None)) == {marked.pk}
+    assert files_of(marked) == [False, False] and files_of(by_hand) == [True, True]
+
+
+def test_an_index_of_several_that_a_job_works_on_stays(deployed: Deployment) -> None:
+    old = old_generation(deployed)
+    Job.objects.create(kind="join", state=JobState.RUNNING, parameters={"index": [deployed.index_id, old.pk]})
+    assert retention.remove(by=None) == [] and resolve(old.path).exists()
 
 
 def test_every_corpus_keeps_its_own_newest(deployed: Deployment) -> None:

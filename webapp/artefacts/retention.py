@@ -1,8 +1,9 @@
 """Retention: the rule, what it would remove, and the removal.
 
-The rule never removes corpora and models (`removing` does, for a person), what is or recently was deployed, what is
-pinned, what a pinned model built, and what an unfinished job works on. A generation keeps its row, because lineage and
-answers name it; its files are removed, and it is not listed any more.
+The rule never removes models and corpora that a person ingested (`removing` does, for a person), what is or recently
+was deployed, what is pinned, what a pinned model built, and what an unfinished job works on. Of the corpora that
+schedules ingested it removes those that nothing uses: no index, no spans, no model. A generation or a corpus keeps its
+row, because lineage and answers name it; its files are removed, and it is not listed any more.
 
 Questions asked without an account are deleted after `answer_days`, whether the rule is enabled or not; feedback that a
 curator accepted remains.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -27,7 +28,7 @@ from typing import Final
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from realm_core.errors import RealmError
@@ -35,11 +36,11 @@ from realm_core.files import disk_errors, remove_folder
 from realm_core.index.choice import MilvusServer
 from realm_core.index.milvus import drop
 from realm_core.object_store import forget, is_shared
+from webapp.artefacts.uses import UNFINISHED, paths_of, recent_deployments, uses_of_corpus
 from webapp.models import (
     AskedAnswer,
     AuditEntry,
     CorpusSnapshot,
-    Deployment,
     Feedback,
     IndexGeneration,
     Job,
@@ -48,15 +49,13 @@ from webapp.models import (
     ModelVersion,
     RetentionRule,
     Review,
+    Schedule,
 )
-from webapp.models.job import ACTIVE
 from webapp.storage.holding import lock_for_removal
 from webapp.storage.places import corpora_dir, indexes_dir, models_dir, portable, resolve, runs_dir, spans_dir
 
 log = logging.getLogger(__name__)
 
-DEPLOYMENTS_KEPT: Final = 5  # a roll-back to these is always possible
-_UNFINISHED: Final = (*ACTIVE, JobState.INTERRUPTED)  # interrupted jobs resume by themselves
 _ENDED: Final = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
 # Jobs that write into a temporary folder.
 _WRITERS_OF_FOLDERS: Final = (JobKind.INGEST, JobKind.INDEX, JobKind.INDEX_SHARD, JobKind.FOLD, JobKind.JOIN)
@@ -68,19 +67,22 @@ _AT_ONCE: Final = 500  # answers deleted in one transaction, so that others do n
 class Removal:
     """One item that the rule removes.
 
-    record: the generation, or the job of the run folder; None: an abandoned build.
-    folder: of its files. size_bytes: of these.
+    record: the generation, the corpus, or the job of the run folder; None: an abandoned build.
+    folder: of its files; more: others of them. size_bytes: of all these.
     """
 
-    record: IndexGeneration | Job | None
+    record: IndexGeneration | CorpusSnapshot | Job | None
     folder: Path
     size_bytes: int
+    more: tuple[Path, ...] = ()
 
     @property
     def name(self) -> str:
         """The item in words."""
         if isinstance(self.record, Job):
             return f"Run folder of job {self.record.pk}: {self.record}"
+        if isinstance(self.record, CorpusSnapshot):
+            return f"Corpus {self.record}"
         return str(self.record) if self.record is not None else f"Unfinished build {self.folder.name}"
 
 
@@ -103,7 +105,9 @@ def removable(rule: RetentionRule | None = None, now: datetime | None = None) ->
     """What a rule (default: the current one, enabled or not) would remove now."""
     rule, now = rule or RetentionRule.current(), now or timezone.now()
     ended = [_removal(job, job.run_dir) for job in _ended(rule, now).defer("log") if job.run_dir.is_dir()]
-    return [*_generations(rule), *ended, *_never_ended(rule, now)]
+    generations = _generations(rule)
+    going = [one.record.pk for one in generations if isinstance(one.record, IndexGeneration)]
+    return [*generations, *_corpora(rule, going), *ended, *_never_ended(rule, now)]
 
 
 def remove(*, by: User | str | None, now: datetime | None = None) -> list[Removal]:
@@ -120,11 +124,13 @@ def remove(*, by: User | str | None, now: datetime | None = None) -> list[Remova
                 if not _claim(removal, rule, now, by):
                     continue
                 if not isinstance(removal.record, Job):  # that of a job may exist again, for the next attempt
-                    _hide(removal.folder)
+                    for folder in (removal.folder, *removal.more):
+                        _hide(folder)
             except RealmError as error:
                 log.error("%s is removed later: %s", removal.folder, error)
                 continue
-            _finish_logged(_hidden(removal.folder))
+            for folder in (removal.folder, *removal.more):
+                _finish_logged(_hidden(folder))
             gone.append(removal)
     return gone
 
@@ -177,24 +183,60 @@ def _generations(rule: RetentionRule) -> list[Removal]:
     return found
 
 
+def _corpora(rule: RetentionRule, going: Collection[int]) -> list[Removal]:
+    """Corpora of schedules that nothing uses, but the newest of each name. going: indexes that are removed before them.
+
+    Includes those marked as removed whose files still exist, as `_generations` does.
+    """
+    seen: dict[str, int] = {}
+    found = []
+    rebuilt = set(_rebuilt().values_list("pk", flat=True))
+    for corpus in CorpusSnapshot.every.all():
+        if corpus.removed_at is None:
+            seen[corpus.name] = seen.get(corpus.name, 0) + 1
+            old = seen[corpus.name] > rule.generations and not any(_uses_of_rebuilt(corpus, going))
+        else:
+            old = resolve(corpus.path).is_dir()
+        if old and corpus.pk in rebuilt and (paths := paths_of(corpus)):
+            found.append(_removal(corpus, *paths))
+    return found
+
+
+def _rebuilt() -> QuerySet[CorpusSnapshot]:
+    """The corpora that a schedule ingested, by itself or because a person ran it."""
+    begun = AuditEntry.objects.filter(
+        Q(action="job.start", name__startswith=Schedule.AUDIT_NAME) | Q(action="schedule.run"), job=OuterRef("job")
+    )
+    return CorpusSnapshot.every.filter(Exists(begun))
+
+
+def _uses_of_rebuilt(corpus: CorpusSnapshot, going: Collection[int] = ()) -> Iterator[str]:
+    """`uses_of_corpus`, and what a person made of it. A schedule at work names its corpus."""
+    yield from uses_of_corpus(corpus, going)
+    for made in (corpus.span_sets, corpus.model_versions, Schedule.objects.filter(corpus=corpus)):
+        if made.exists():
+            yield "Something was made of it, or is being made."
+
+
 def _kept_indexes() -> set[int]:
     """Generations that are pinned, or their models, that are or were recently deployed, or that a job works on."""
     pinned = set(IndexGeneration.every.filter(Q(pinned=True) | Q(model__pinned=True)).values_list("pk", flat=True))
     lately = {deployment.index_id for deployment in recent_deployments()}
-    parameters = Job.objects.filter(state__in=_UNFINISHED).values_list("parameters", flat=True)
-    return pinned | lately | {index for one in parameters if isinstance(index := one.get("index"), int)}
+    parameters = Job.objects.filter(state__in=UNFINISHED).values_list("parameters", flat=True)
+    given = [index if isinstance(index := one.get("index"), list) else [index] for one in parameters]
+    return pinned | lately | set(chain.from_iterable(given))
 
 
 def _ended(rule: RetentionRule, now: datetime) -> QuerySet[Job]:
     """Jobs that ended long ago, except parts of an active whole, and wholes in whose run folder a part works."""
     old = Job.objects.filter(state__in=_ENDED, finished_at__lt=_long_ago(rule, now), pinned=False)
-    wholes = Job.objects.filter(state__in=_UNFINISHED).exclude(parent=None).values("parent")
-    return old.exclude(parent__state__in=_UNFINISHED).exclude(parent__pinned=True).exclude(pk__in=wholes)
+    wholes = Job.objects.filter(state__in=UNFINISHED).exclude(parent=None).values("parent")
+    return old.exclude(parent__state__in=UNFINISHED).exclude(parent__pinned=True).exclude(pk__in=wholes)
 
 
 def _never_ended(rule: RetentionRule, now: datetime) -> list[Removal]:
     """Folders of ingests and index builds that were not continued for as long as run folders are kept."""
-    if Job.objects.filter(state__in=_UNFINISHED, kind__in=_WRITERS_OF_FOLDERS).exists():
+    if Job.objects.filter(state__in=UNFINISHED, kind__in=_WRITERS_OF_FOLDERS).exists():
         return []
     before = _long_ago(rule, now).timestamp()
     folders = (folder for place in (indexes_dir(), corpora_dir()) for folder in sorted(place.glob(".*.partial*")))
@@ -256,19 +298,6 @@ def _finish_logged(hidden: Path) -> None:
         log.error("%s is removed later: %s", hidden, error)
 
 
-def recent_deployments() -> list[Deployment]:
-    """The deployments that a roll-back can always use, and the active one; none with a folded index."""
-    usable = Deployment.objects.filter(index__folded_into=None)
-    lately = usable.values_list("pk", flat=True)[:DEPLOYMENTS_KEPT]
-    return list(Deployment.objects.filter(Q(pk__in=list(lately)) | Q(is_active=True)))
-
-
-def unfinished(name: str, pk: int) -> list[Job]:
-    """Jobs that are queued, running or will resume, and whose parameter `name` is or holds a record's id."""
-    jobs = Job.objects.filter(state__in=_UNFINISHED).defer("log")
-    return [job for job in jobs if pk in (given if isinstance(given := job.parameters.get(name), list) else [given])]
-
-
 def _claim(removal: Removal, rule: RetentionRule, now: datetime, by: User | str | None) -> bool:
     """Check again, with the row locked, and record the removal. False: it is needed meanwhile."""
     with transaction.atomic():
@@ -279,6 +308,11 @@ def _claim(removal: Removal, rule: RetentionRule, now: datetime, by: User | str 
             if held.pk in _kept_indexes():
                 return False
             IndexGeneration.every.filter(pk=held.pk).update(removed_at=now)
+        elif isinstance(record, CorpusSnapshot):
+            corpus = CorpusSnapshot.every.select_for_update().get(pk=record.pk)
+            if any(_uses_of_rebuilt(corpus)):
+                return False
+            CorpusSnapshot.every.filter(pk=corpus.pk).update(removed_at=now)
         elif isinstance(record, Job):
             list(Job.objects.select_for_update().filter(Q(pk=record.pk) | Q(pk=record.parent_id)).order_by("pk"))
             if not _ended(rule, now).filter(pk=record.pk).exists():
@@ -311,8 +345,9 @@ def _unfinished_removals() -> Iterator[Path]:
     yield from corpora_dir().glob(f"*/.*{_REMOVED}")  # snapshots
 
 
-def _removal(record: IndexGeneration | Job | None, folder: Path) -> Removal:
-    return Removal(record, folder, sum(one.st_size for one in files_in(folder)))
+def _removal(record: IndexGeneration | CorpusSnapshot | Job | None, folder: Path, *more: Path) -> Removal:
+    size = sum(one.st_size for place in (folder, *more) for one in files_in(place))
+    return Removal(record, folder, size, more)
 
 
 def _changed_at(folder: Path) -> float:

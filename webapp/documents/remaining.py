@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from webapp.artefacts.removing import uses
+from webapp.artefacts.uses import uses
 from webapp.documents import folding
 from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, Job, Purge
 from webapp.storage.places import living_dir, resolve

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
-_AUDIT_NAME: Final = "schedule "  # with its number
 # The longest times, beyond which a date may have no year.
 _MOST_HOURS: Final = 8_784  # a leap year
 _MOST_DAYS: Final = 10_000
@@ -104,6 +103,8 @@ class Schedule(models.Model):
     )
     created_at = models.DateTimeField(auto_now_add=True)
 
+    AUDIT_NAME: ClassVar = "schedule "  # with its number
+
     class Meta:
         ordering = ["corpus_name", "pk"]
 
@@ -113,12 +114,12 @@ class Schedule(models.Model):
     @property
     def audit_name(self) -> str:
         """The schedule's name in the audit trail."""
-        return f"{_AUDIT_NAME}{self.pk}"
+        return f"{self.AUDIT_NAME}{self.pk}"
 
     @classmethod
     def of_audit_name(cls, name: str) -> Schedule | None:
         """The schedule with this name in the audit trail."""
-        number = name.removeprefix(_AUDIT_NAME)
+        number = name.removeprefix(cls.AUDIT_NAME)
         return cls.objects.filter(pk=number).first() if number != name and number.isdecimal() else None
 
     @property

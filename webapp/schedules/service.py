@@ -115,7 +115,9 @@ def follow(job: Job, corpus_name: str, *, deploy: bool) -> Schedule:
 
 def run_now(schedule: Schedule, *, by: User | str | None) -> Job | None:
     """Run it now, whatever the time. None: no job was started; `last_outcome` says why."""
-    return _step(partial(_run, schedule, _model_of(schedule), by=by))
+    job = _step(partial(_run, schedule, _model_of(schedule), by=by))
+    AuditEntry.record("schedule.run", schedule, by=by, job=job, schedule=schedule.pk, outcome=schedule.last_outcome)
+    return job
 
 
 def run_due(now: datetime | None = None) -> list[Job]:

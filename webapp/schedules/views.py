@@ -11,6 +11,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 
 from realm_core.errors import RealmError
 from webapp.artefacts import retention
+from webapp.artefacts.uses import DEPLOYMENTS_KEPT
 from webapp.models import CorpusSnapshot, Purpose, QuestionSet, RetentionRule, Schedule
 from webapp.models.schedule import Weekday
 from webapp.pages.guards import console_action, console_form, console_page, staff_member
@@ -73,7 +74,7 @@ class RetentionForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic a
             "answer_days": "Days that questions of people without an account are kept",
         }
         help_texts = {
-            "generations": "The newest ones.",
+            "generations": "The newest ones, and as many of the corpora that schedules ingested.",
             "run_days": "Of jobs that have ended: log, metrics, checkpoints. Models that they made stay.",
             "answer_days": "0: for ever. Whether the rest is switched on or not; accepted feedback stays.",
         }
@@ -161,5 +162,5 @@ def _context(form: RetentionForm) -> dict[str, Any]:
         "schedules": Schedule.objects.select_related("model", "last_job", "created_by", "questions"),
         "removable": removable,
         "removable_bytes": sum(one.size_bytes for one in removable),
-        "deployments_kept": retention.DEPLOYMENTS_KEPT,
+        "deployments_kept": DEPLOYMENTS_KEPT,
     }

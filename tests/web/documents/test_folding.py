@@ -19,7 +19,8 @@ from tests.web.conftest import Person
 from tests.web.console import ANSWERS, measured, question_set
 from tests.web.documents import folds
 from tests.web.documents.conftest import copied, meanwhile, titles
-from webapp.artefacts.removing import remove_superseded, uses
+from webapp.artefacts.removing import remove_superseded
+from webapp.artefacts.uses import uses
 from webapp.asking import service as asking
 from webapp.deployments import service as deploying
 from webapp.documents import bringing, folding, purging

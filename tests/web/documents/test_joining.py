@@ -24,7 +24,7 @@ from tests.web.documents import folds
 from tests.web.documents.conftest import copied, deploy_confirmed, titles
 from tests.web.operating import call_tool
 from webapp.artefacts.registering import record_corpus, record_index, record_model
-from webapp.artefacts.removing import uses
+from webapp.artefacts.uses import uses
 from webapp.deployments import service as deploying
 from webapp.documents import bringing, purging, sweeping
 from webapp.documents import service as documents

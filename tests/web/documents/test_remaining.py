@@ -19,6 +19,7 @@ from tests.web.conftest import Person
 from tests.web.documents import folds
 from tests.web.documents.conftest import copied, titles
 from webapp.artefacts import removing
+from webapp.artefacts.uses import uses
 from webapp.asking import service as asking
 from webapp.documents import folding, purging
 from webapp.documents.remaining import RemovalStage, folders_of
@@ -59,7 +60,7 @@ def test_no_file_has_it_in_the_end(answering: Deployment, staff: Person, client:
     assert stages(purge) == [RemovalStage.ANSWERS, RemovalStage.ANSWERS] and not folding.edits(index).worth_folding
     assert "Fold without it" in client.get(receipt).content.decode()
     assert {one["index"] or one["corpus"] for one in client.get(address).json()["holding"]} == {index.pk, corpus.pk}
-    assert removing.uses(index) and removing.uses(corpus)
+    assert uses(index) and uses(corpus)
 
     folds.fold()
     index.refresh_from_db()
