@@ -11,9 +11,10 @@ from tempfile import TemporaryDirectory
 import unasync
 
 PACKAGE = Path(__file__).resolve().parent / "realm_client"
-SOURCE, TARGET = PACKAGE / "_async_client.py", PACKAGE / "_client.py"
+PARTS = ("sending", "operators", "client")  # each `_async_PART.py` becomes `_PART.py`
 REPLACEMENTS = {
-    "AsyncClient": "Client",
+    **{f"_async_{part}": f"_{part}" for part in PARTS},
+    **{f"Async{part.capitalize()}": part.capitalize() for part in PARTS},
     "AsyncBaseTransport": "BaseTransport",
     "aclose": "close",
     "aread": "read",
@@ -25,16 +26,16 @@ FIX = ("ruff", "check", "--fix", "--quiet", "--select=I,UP028", "--unsafe-fixes"
 FORMAT = ("ruff", "format", "--quiet")
 
 
-def generated() -> str:
-    """The synchronous client that the asynchronous one gives."""
+def generated(source: Path, target: Path) -> str:
+    """The synchronous part that an asynchronous one gives."""
     with TemporaryDirectory() as folder:
         rule = unasync.Rule(str(PACKAGE), folder, REPLACEMENTS)
-        unasync.unasync_files([str(SOURCE)], [rule])
-        code = (Path(folder) / SOURCE.name).read_text(encoding="utf-8")
+        unasync.unasync_files([str(source)], [rule])
+        code = (Path(folder) / source.name).read_text(encoding="utf-8")
     _, body = code.split("\n", 1)  # the first line is the docstring, which is about the source
-    code = f'"""Generated from {SOURCE.name} by `python -m client.generate`: do not edit."""\n{body}'
+    code = f'"""Generated from {source.name} by `python -m client.generate`: do not edit."""\n{body}'
     for command in (FIX, FORMAT):
-        arguments = [sys.executable, "-m", *command, f"--stdin-filename={TARGET}", "-"]
+        arguments = [sys.executable, "-m", *command, f"--stdin-filename={target}", "-"]
         code = subprocess.run(arguments, input=code, capture_output=True, text=True, check=True).stdout
     return code
 
@@ -43,13 +44,17 @@ def main() -> int:
     """Write the synchronous client, or check it; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m client.generate", description=__doc__)
     parser.add_argument("--check", action="store_true", help="fail if the file is not what the source gives")
-    code = generated()
-    if not parser.parse_args().check:
-        TARGET.write_text(code, encoding="utf-8")
-    elif TARGET.read_text(encoding="utf-8") != code:
-        print(f"{TARGET} is not what {SOURCE.name} gives: run `python -m client.generate`.", file=sys.stderr)
-        return 1
-    return 0
+    checks = parser.parse_args().check
+    status = 0
+    for part in PARTS:
+        source, target = PACKAGE / f"_async_{part}.py", PACKAGE / f"_{part}.py"
+        code = generated(source, target)
+        if not checks:
+            target.write_text(code, encoding="utf-8")
+        elif target.read_text(encoding="utf-8") != code:
+            print(f"{target} is not what {source.name} gives: run `python -m client.generate`.", file=sys.stderr)
+            status = 1
+    return status
 
 
 if __name__ == "__main__":

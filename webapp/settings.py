@@ -342,6 +342,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "KindEnum": "webapp.jobs.serializers.KIND_CHOICES",
         "GoneEvidenceKindEnum": "webapp.asking.serializers.GONE_KINDS",
+        "ScheduleStageEnum": "webapp.models.schedule.ScheduleStage",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

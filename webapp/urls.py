@@ -55,6 +55,8 @@ REST = [
     *jobs.rest,
     *artefacts.rest,
     *deployments.rest,
+    *schedules.rest,
+    *accounts.rest,
     *rest.rest,
     re_path("", not_found),  # last: all other addresses below /api/
 ]

@@ -33,6 +33,7 @@ from realm_client._ledger import (
     WithoutBlocks,
 )
 from realm_client._operating import (
+    AuditEntry,
     Corpus,
     Deployment,
     Evaluation,
@@ -46,6 +47,7 @@ from realm_client._operating import (
     Model,
     QuestionSet,
     Said,
+    Schedule,
     Setting,
     SpanSet,
 )
@@ -83,6 +85,7 @@ __all__ = [
     "ApiError",
     "Article",
     "AsyncClient",
+    "AuditEntry",
     "Block",
     "Candidate",
     "ChangeAnswers",
@@ -132,6 +135,7 @@ __all__ = [
     "Retrieval",
     "RetrievedBlock",
     "Said",
+    "Schedule",
     "Setting",
     "SpanSet",
     "TooManyRequests",

@@ -77,6 +77,30 @@ class CollectionChanges(TypedDict, total=False):
     weight: float
 
 
+class ScheduleSettings(TypedDict, total=False):
+    """Settings of a schedule. hours: for `every`. at, weekday: for `at`, in UTC; 0 is Monday. model: the id of one.
+
+    ingest: read the source again first, as a new schedule does unless told otherwise. questions: the id of a set that
+    it is checked by. deploy: if it answers no worse. enabled: it runs by itself.
+    """
+
+    model: int | None
+    hours: int | None
+    at: str | None
+    weekday: int | None
+    ingest: bool
+    questions: int | None
+    deploy: bool
+    enabled: bool
+
+
+class ScheduleChanges(ScheduleSettings, total=False):
+    """What is to hold of a schedule from now on; what is left out stays."""
+
+    corpus_name: str
+    trigger: str
+
+
 @dataclass
 class Patience:
     """How long, and perhaps how often, one request is retried.

@@ -218,6 +218,47 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
+class Schedule:
+    """An automatic rebuild. when: in words. stage: of the run that is under way; empty: none is.
+
+    last_outcome: what came of the last run, in a sentence; last_job: its latest job.
+    """
+
+    id: int
+    corpus_name: str
+    model: int | None
+    trigger: str
+    when: str
+    hours: int | None
+    at: str | None
+    weekday: int | None
+    ingest: bool
+    questions: int | None
+    deploy: bool
+    enabled: bool
+    stage: str
+    due_at: datetime | None
+    last_run_at: datetime | None
+    last_outcome: str
+    last_job: str | None
+    created_by: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """What a person, or something by itself, did: `name` is who. details: settings, and what a person confirmed."""
+
+    id: int
+    at: datetime
+    name: str
+    action: str
+    target: str
+    details: dict[str, Any]
+    job: str | None
+
+
+@dataclass(frozen=True)
 class Deployment:
     """A pair of model and index that answers questions, or did."""
 

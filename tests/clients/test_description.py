@@ -45,6 +45,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "purge": (ID,),
     "change_answers": (7,),
     "activate": (12,),
+    **dict.fromkeys(("schedule", "change_schedule", "remove_schedule", "run_schedule"), (2,)),
+    "create_schedule": ("handbook", "new-model"),
 }
 
 

@@ -54,6 +54,10 @@ def test_commands(running: Running, tmp_path: Path) -> None:
     made, weighed, board, gone = map(json.loads, edited[2])
     assert (made["weight"], weighed["weight"], gone) == (1.0, 1.5, 204)
     assert board == weighed and board["private"] and board["groups"] == ["board members"]
+    weekly, daily, begun, removed, trail = map(json.loads, edited[3])
+    assert (weekly["when"], daily["when"], removed) == ("every Sunday at 02:30 UTC", "daily at 02:30 UTC", 204)
+    assert begun["last_outcome"].startswith("Nothing new to index")
+    assert trail["results"][0]["details"] == {"schedule": weekly["id"]}
     described, changed, shown, touched, removed, changes, answers, purge = map(json.loads, edited[1])
     assert described["changes"] == changed["changes"] == 1 and removed == 204
     assert (shown["licence"], shown["tags"]) == ("CC BY 4.0", ["cities"])

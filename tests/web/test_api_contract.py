@@ -19,7 +19,7 @@ from tests.web.conftest import FakeEngine, Person
 from tests.web.described import described
 from tests.web.operating import evaluation, job, question_set
 from tests.web.pages import stored
-from webapp.models import ApiToken, JobState, QuestionSet
+from webapp.models import ApiToken, JobState, QuestionSet, Schedule
 
 pytestmark = pytest.mark.postgresql_only
 
@@ -85,4 +85,5 @@ def _existing(address: str) -> dict[str, object]:
         "job_id": str(job(state=JobState.STOPPED).pk),
         "record_id": records.get(address.split("/")[3], measured.questions_id),
         "deployment_id": kept.deployment_id,
+        "schedule_id": Schedule.objects.create(corpus_name=index.corpus.name, trigger="every", hours=1).pk,
     }

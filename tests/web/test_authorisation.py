@@ -230,6 +230,10 @@ API = {
     "api-feedback-export": Address("operate", GET, 200),
     "api-deployment": Address("operate", GET, 200, ("deployment",)),
     "api-activate": Address("operate", POST, 422, ("deployment",), {}),  # its files are not there
+    "api-schedules": Address("operate", GET, 200),
+    "api-schedule": Address("operate", GET, 200, ("schedule",)),
+    "api-schedule-run": Address("operate", POST, 400, ("schedule",), {"a": 1}),
+    "api-audit-trail": Address("operate", GET, 200),
 }
 # The other methods of an address, by its name and the method.
 MORE = {
@@ -242,6 +246,9 @@ MORE = {
     "api-collection put": Address("operate", "put", 400, ("n" * 101,)),  # no name is that long
     "api-collection delete": Address("operate", "delete", 404, ("a collection",)),
     "api-purges post": Address("operate", POST, 400, body={}),
+    "api-schedules post": Address("operate", POST, 400, body={}),
+    "api-schedule patch": Address("operate", "patch", 200, ("schedule",)),
+    "api-schedule delete": Address("operate", "delete", 404, (10**9,)),
     "api-deployments post": Address("operate", POST, 400, body={"index": 10**9}),
 }
 

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from webapp.accounts import audit_views, login_views, views
+from webapp.accounts import audit_api, audit_views, login_views, views
 
 site = [
     path("accounts/login/", login_views.LoginView.as_view(), name="login"),
@@ -15,4 +15,8 @@ site = [
 
 console = [
     path("audit/", audit_views.audit_trail, name="manage-audit"),
+]
+
+rest = [
+    path("audit-trail", audit_api.AuditTrailView.as_view(), name="api-audit-trail"),
 ]

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from django.db.models import Model
-from rest_framework import serializers
-
 from webapp.models import Deployment, IndexGeneration, ModelVersion
 from webapp.rest.serializers import (
+    RecordIdField,
     RecordSerializer,
     StrictCharField,
-    StrictIntegerField,
     StrictSerializer,
     person_field,
 )
@@ -27,21 +22,6 @@ class DeploymentSerializer(RecordSerializer):
         fields = ["id", "model", "index", "is_active", "activated_at", "deactivated_at", "activated_by", "note"]
 
 
-class _RecordField(StrictIntegerField):
-    """The id of a record, converted to the record."""
-
-    def __init__(self, record: type[Model], **options: Any) -> None:
-        super().__init__(**options)
-        self._record = record
-
-    def to_internal_value(self, data: Any) -> Any:
-        number = super().to_internal_value(data)
-        found = self._record._default_manager.filter(pk=number).first() if 0 < number < 2**63 else None
-        if found is None:
-            raise serializers.ValidationError(f"There is no {self._record._meta.verbose_name} {number}.")
-        return found
-
-
 class ConfirmationSerializer(StrictSerializer):
     """The confirmation of doubts."""
 
@@ -55,8 +35,8 @@ class ConfirmationSerializer(StrictSerializer):
 class NewDeploymentSerializer(ConfirmationSerializer):
     """A pair to deploy."""
 
-    index = _RecordField(IndexGeneration, help_text="Id of an index.")
-    model = _RecordField(
+    index = RecordIdField(IndexGeneration, help_text="Id of an index.")
+    model = RecordIdField(
         ModelVersion,
         default=None,
         allow_null=True,

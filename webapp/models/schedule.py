@@ -9,7 +9,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 # The longest times, beyond which a date may have no year.
-_MOST_HOURS: Final = 8_784  # a leap year
+MOST_HOURS: Final = 8_784  # a leap year
 _MOST_DAYS: Final = 10_000
 _MOST_GENERATIONS: Final = 10_000
 
@@ -71,7 +71,7 @@ class Schedule(models.Model):
     )
     trigger = models.CharField(max_length=10, choices=Trigger.choices)
     hours = models.PositiveSmallIntegerField(
-        null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(_MOST_HOURS)]
+        null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(MOST_HOURS)]
     )
     at = models.TimeField(null=True, blank=True, help_text="UTC")
     weekday = models.PositiveSmallIntegerField(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.db.models import Model
 from django.http import QueryDict
 from rest_framework import serializers
 
@@ -47,6 +48,21 @@ class StrictBooleanField(serializers.BooleanField):
         if not isinstance(data, bool):
             self.fail("invalid", input=data)
         return data
+
+
+class RecordIdField(StrictIntegerField):
+    """The id of a record, converted to the record."""
+
+    def __init__(self, record: type[Model], **options: Any) -> None:
+        super().__init__(**options)
+        self._record = record
+
+    def to_internal_value(self, data: Any) -> Any:
+        number = super().to_internal_value(data)
+        found = self._record._default_manager.filter(pk=number).first() if 0 < number < 2**63 else None
+        if found is None:
+            raise serializers.ValidationError(f"There is no {self._record._meta.verbose_name} {number}.")
+        return found
 
 
 def person_field() -> serializers.SlugRelatedField[User]:

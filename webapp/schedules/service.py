@@ -39,18 +39,21 @@ from webapp.models import (
     JobKind,
     JobState,
     ModelVersion,
+    Purpose,
     Schedule,
     Trigger,
 )
 from webapp.models.schedule import ScheduleStage
+from webapp.refusals import Missing
 from webapp.schedules import growth
 
 _WEEK_H: Final = 7 * 24
+_WHEN: Final = ("trigger", "hours", "at", "weekday", "enabled")
 _ATTEMPTS: Final = 3  # at one step, if what was checked for it changes at the same time
 
 
 def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
-    """Record a new or changed schedule and compute when it is due. RealmError if it is not valid."""
+    """Record a new schedule, or changed settings of one, and compute when it is due. RealmError if it is not valid."""
     corpus = CorpusSnapshot.objects.filter(name=schedule.corpus_name).first()
     if corpus is None:
         raise RealmError(f"There is no corpus called {schedule.corpus_name}.")
@@ -60,6 +63,8 @@ def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
         raise RealmError("Say at what time of day it shall build.")
     if schedule.deploy and schedule.questions is None:
         raise RealmError("Say by which questions it is checked before it is deployed.")
+    if schedule.questions is not None and schedule.questions.purpose != Purpose.MEASURE:
+        raise RealmError(f"{schedule.questions.name} is a set to train on; nothing is checked by it.")
     if schedule.trigger == Trigger.NEW_MODEL and schedule.model is not None:
         raise RealmError("For every new model the index is built by that model; name none.")
     if schedule.pk is None:
@@ -73,13 +78,19 @@ def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
     schedule.due_at = next_due(schedule, timezone.now()) if schedule.enabled else None
     with transaction.atomic():
         earlier = Schedule.objects.select_for_update().filter(pk=schedule.pk).first()
-        schedule.save()
         after = _audited_settings(schedule)
         if earlier is not None:
+            if all(getattr(earlier, name) == getattr(schedule, name) for name in _WHEN):
+                schedule.due_at = earlier.due_at  # who changes something else every hour does not put it off for ever
+            schedule.save(update_fields=[*after, "due_at"])  # a run goes on meanwhile, and notes how far it is
             before = _audited_settings(earlier)
             changed = {name: {"from": before[name], "to": after[name]} for name in after if after[name] != before[name]}
-            AuditEntry.record("schedule.edit", schedule, by=by, schedule=schedule.pk, changed=changed)
+            if changed:
+                AuditEntry.record("schedule.edit", schedule, by=by, schedule=schedule.pk, changed=changed)
+        elif schedule.pk is not None:
+            raise Missing("The schedule was removed meanwhile.")
         else:
+            schedule.save()
             AuditEntry.record("schedule.edit", schedule, by=by, schedule=schedule.pk, settings=after)
     return schedule
 

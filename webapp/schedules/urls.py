@@ -1,8 +1,8 @@
-"""Addresses of schedules and of retention, which one page shows."""
+"""Addresses of schedules and of retention, which one page shows. Retention is a page alone."""
 
 from django.urls import path
 
-from webapp.schedules import views
+from webapp.schedules import api, views
 
 console = [
     path("schedules/", views.schedule_list, name="manage-schedules"),
@@ -12,4 +12,10 @@ console = [
     path("schedules/<int:pk>/run/", views.run_schedule, name="manage-schedule-run"),
     path("retention/", views.change_retention, name="manage-retention"),
     path("retention/remove/", views.remove_now, name="manage-retention-remove"),
+]
+
+rest = [
+    path("schedules", api.SchedulesView.as_view(), name="api-schedules"),
+    path("schedules/<int:schedule_id>", api.ScheduleView.as_view(), name="api-schedule"),
+    path("schedules/<int:schedule_id>/run", api.RunView.as_view(), name="api-schedule-run"),
 ]

@@ -1,0 +1,185 @@
+"""The calls of the API for those who run the server. `python -m client.generate` derives `_operators.py`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Unpack
+
+from realm_client import _operating as operating
+from realm_client._async_sending import AsyncSending
+from realm_client._calls import JSON_LINES, Call, Filters, ScheduleChanges, ScheduleSettings, segment
+
+
+class AsyncOperators(AsyncSending):
+    """The part of an `AsyncClient` for admins."""
+
+    async def job_kinds(self) -> tuple[operating.Kind, ...]:
+        """The kinds of job, with what each works on and may be told."""
+        return await self._do(Call("GET", "/job-kinds", tuple[operating.Kind, ...]))
+
+    def jobs(self, **filters: Filters | None) -> AsyncIterator[operating.Job]:
+        """Jobs, the latest first. Filters: state, kind, queue, part, since, before, order."""
+        return self._list("/jobs", operating.Job, filters)
+
+    async def job(self, job_id: str) -> operating.Job:
+        """A job."""
+        return await self._do(Call("GET", f"/jobs/{segment(job_id)}", operating.Job))
+
+    async def start_job(
+        self, kind: str, parameters: Mapping[str, Any], *, settings_of: str | None = None
+    ) -> operating.Job:
+        """Start a job. settings_of: an earlier one, whose settings hold where `parameters` says nothing."""
+        body = {"kind": kind, "parameters": dict(parameters), "settings_of": settings_of}
+        return await self._do(Call("POST", "/jobs", operating.Job, body=body, repeatable=False))
+
+    async def stop_job(self, job_id: str) -> operating.Job:
+        """Stop a job, at its next safe point."""
+        return await self._do(Call("POST", f"/jobs/{segment(job_id)}/stop", operating.Job, repeatable=False))
+
+    async def resume_job(self, job_id: str) -> operating.Job:
+        """Let a job that failed, was stopped or interrupted go on."""
+        return await self._do(Call("POST", f"/jobs/{segment(job_id)}/resume", operating.Job, repeatable=False))
+
+    async def job_log(self, job_id: str, *, offset: int = 0) -> operating.Log:
+        """A piece of a job's log from a byte on; the following one begins at its `next_offset`."""
+        return await self._do(Call("GET", f"/jobs/{segment(job_id)}/log", operating.Log, params={"offset": offset}))
+
+    async def job_metrics(self, job_id: str, *, after: int = 0) -> AsyncIterator[operating.Metric]:
+        """What a job has measured, the earliest first. after: the `id` of one, to go on behind it."""
+        path, more = f"/jobs/{segment(job_id)}/metrics", True
+        while more:
+            page = await self._do(Call("GET", path, operating.Metrics, params={"after": after}))
+            for row in page.rows:
+                yield row
+            after, more = page.cursor, page.more
+
+    async def wait_for(self, job_id: str, *, every_s: float = 2.0) -> operating.Job:
+        """The job when it is over, however long that takes."""
+        while not (job := await self.job(job_id)).is_over:
+            await asyncio.sleep(every_s)
+        return job
+
+    def corpora(self, **filters: Filters | None) -> AsyncIterator[operating.Corpus]:
+        """Corpus snapshots. Filters: name, language, since, before, order."""
+        return self._list("/corpora", operating.Corpus, filters)
+
+    async def corpus(self, corpus_id: int) -> operating.Corpus:
+        """A corpus snapshot."""
+        return await self._do(Call("GET", f"/corpora/{corpus_id}", operating.Corpus))
+
+    async def remove_corpus(self, corpus_id: int) -> None:
+        """Remove a corpus snapshot that nothing uses."""
+        await self._do(Call("DELETE", f"/corpora/{corpus_id}", None))
+
+    def models(self, **filters: Filters | None) -> AsyncIterator[operating.Model]:
+        """Model versions. Filters: parent, corpus, since, before, order."""
+        return self._list("/models", operating.Model, filters)
+
+    async def model(self, model_id: int) -> operating.Model:
+        """A model version with its card."""
+        return await self._do(Call("GET", f"/models/{model_id}", operating.Model))
+
+    async def remove_model(self, model_id: int) -> None:
+        """Remove a model version that nothing uses."""
+        await self._do(Call("DELETE", f"/models/{model_id}", None))
+
+    def indexes(self, **filters: Filters | None) -> AsyncIterator[operating.Index]:
+        """Index generations. Filters: model, corpus, since, before, order."""
+        return self._list("/indexes", operating.Index, filters)
+
+    async def index(self, index_id: int) -> operating.Index:
+        """An index generation, also one whose files were removed."""
+        return await self._do(Call("GET", f"/indexes/{index_id}", operating.Index))
+
+    async def remove_index(self, index_id: int) -> None:
+        """Remove an index generation that nothing uses."""
+        await self._do(Call("DELETE", f"/indexes/{index_id}", None))
+
+    def question_sets(self, **filters: Filters | None) -> AsyncIterator[operating.QuestionSet]:
+        """Files of questions. Filters: purpose, since, before, order."""
+        return self._list("/question-sets", operating.QuestionSet, filters)
+
+    async def question_set(self, question_set_id: int) -> operating.QuestionSet:
+        """A file of questions."""
+        return await self._do(Call("GET", f"/question-sets/{question_set_id}", operating.QuestionSet))
+
+    async def remove_question_set(self, question_set_id: int) -> None:
+        """Remove a question set that nothing uses."""
+        await self._do(Call("DELETE", f"/question-sets/{question_set_id}", None))
+
+    def span_sets(self, **filters: Filters | None) -> AsyncIterator[operating.SpanSet]:
+        """Salient spans of corpora. Filters: corpus, since, before, order."""
+        return self._list("/span-sets", operating.SpanSet, filters)
+
+    async def span_set(self, span_set_id: int) -> operating.SpanSet:
+        """The salient spans of a corpus."""
+        return await self._do(Call("GET", f"/span-sets/{span_set_id}", operating.SpanSet))
+
+    def evaluations(self, **filters: Filters | None) -> AsyncIterator[operating.Evaluation]:
+        """Measurements. Filters: model, corpus, index, questions, since, before, order."""
+        return self._list("/evaluations", operating.Evaluation, filters)
+
+    async def evaluation(self, evaluation_id: int) -> operating.Evaluation:
+        """A measurement with all its figures."""
+        return await self._do(Call("GET", f"/evaluations/{evaluation_id}", operating.Evaluation))
+
+    def all_feedback(self, **filters: Filters | None) -> AsyncIterator[operating.Said]:
+        """What everybody said of answers. Filters: review, teaches, right, deployment, since, before, order."""
+        return self._list("/feedback", operating.Said, filters)
+
+    async def feedback_export(self) -> bytes:
+        """What was accepted of that, as a file of questions to learn from: JSON lines, perhaps none."""
+        return await self._do(Call("GET", "/feedback/export", bytes, headers={"Accept": JSON_LINES}))
+
+    def deployments(self, **filters: Filters | None) -> AsyncIterator[operating.Deployment]:
+        """What answers, and what did. Filters: model, index, active, since, before, order."""
+        return self._list("/deployments", operating.Deployment, filters)
+
+    async def deployment(self, deployment_id: int) -> operating.Deployment:
+        """A deployment."""
+        return await self._do(Call("GET", f"/deployments/{deployment_id}", operating.Deployment))
+
+    async def deploy(
+        self, index: int, *, model: int | None = None, note: str = "", confirm: str = ""
+    ) -> operating.Deployment:
+        """Let an index and a model answer. Conflict tells `doubts`; its `confirm`, sent back, confirms them."""
+        body = {"index": index, "model": model, "note": note, "confirm": confirm}
+        return await self._do(Call("POST", "/deployments", operating.Deployment, body=body, repeatable=False))
+
+    async def activate(self, deployment: int, *, confirm: str = "") -> operating.Deployment:
+        """Go back to an earlier deployment; doubts as of `deploy`."""
+        path = f"/deployments/{deployment}/activate"
+        return await self._do(Call("POST", path, operating.Deployment, body={"confirm": confirm}, repeatable=False))
+
+    def schedules(self, **filters: Filters | None) -> AsyncIterator[operating.Schedule]:
+        """Automatic rebuilds. Filters: corpus_name, enabled, since, before, order."""
+        return self._list("/schedules", operating.Schedule, filters)
+
+    async def schedule(self, schedule_id: int) -> operating.Schedule:
+        """An automatic rebuild."""
+        return await self._do(Call("GET", f"/schedules/{schedule_id}", operating.Schedule))
+
+    async def create_schedule(
+        self, corpus_name: str, trigger: str, **settings: Unpack[ScheduleSettings]
+    ) -> operating.Schedule:
+        """Create a schedule. trigger: every, at or new-model. If the response is lost, see `schedules`."""
+        body = {"corpus_name": corpus_name, "trigger": trigger, **settings}
+        return await self._do(Call("POST", "/schedules", operating.Schedule, body=body, repeatable=False))
+
+    async def change_schedule(self, schedule_id: int, **changes: Unpack[ScheduleChanges]) -> operating.Schedule:
+        """Change settings of a schedule; what is not given stays."""
+        return await self._do(Call("PATCH", f"/schedules/{schedule_id}", operating.Schedule, body=dict(changes)))
+
+    async def remove_schedule(self, schedule_id: int) -> None:
+        """Remove a schedule; the jobs that it started stay."""
+        await self._do(Call("DELETE", f"/schedules/{schedule_id}", None))
+
+    async def run_schedule(self, schedule_id: int) -> operating.Schedule:
+        """Run a schedule now. Its `last_job` is the job; None: `last_outcome` says why there is none."""
+        path = f"/schedules/{schedule_id}/run"
+        return await self._do(Call("POST", path, operating.Schedule, repeatable=False))
+
+    def audit_trail(self, **filters: Filters | None) -> AsyncIterator[operating.AuditEntry]:
+        """Who did what, the latest first. Filters: name, action, since, before."""
+        return self._list("/audit-trail", operating.AuditEntry, filters)

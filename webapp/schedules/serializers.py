@@ -1,0 +1,99 @@
+"""Schedules in the API."""
+
+from __future__ import annotations
+
+import re
+from datetime import time
+from typing import Any, Final
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from webapp.models import ModelVersion, QuestionSet, Schedule, Trigger
+from webapp.models.schedule import MOST_HOURS, Weekday
+from webapp.rest.serializers import (
+    RecordIdField,
+    RecordSerializer,
+    StrictBooleanField,
+    StrictCharField,
+    StrictIntegerField,
+    StrictSerializer,
+    person_field,
+)
+
+_TIME: Final = "^([01][0-9]|2[0-3]):[0-5][0-9]$"
+
+
+@extend_schema_field({"type": "string", "pattern": _TIME})
+class _TimeOfDayField(StrictCharField):
+    """A time of day such as 02:30, in UTC. One with an offset is refused: it would be read as UTC."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        text = super().to_internal_value(data)
+        if not re.fullmatch(_TIME, text):
+            raise serializers.ValidationError("This must be a time of day in UTC, such as 02:30.")
+        return time.fromisoformat(text)
+
+    def to_representation(self, value: Any) -> str:
+        return str(value.isoformat("minutes"))
+
+
+class ScheduleSerializer(RecordSerializer):
+    """An automatic rebuild."""
+
+    when = serializers.CharField(help_text="When it runs, in words.")
+    at = _TimeOfDayField(allow_null=True, help_text="UTC.")
+    weekday = serializers.IntegerField(allow_null=True, help_text="0 is Monday; null: every day.")
+    created_by = person_field()
+
+    class Meta:
+        model = Schedule
+        fields = [
+            *("id", "corpus_name", "model", "trigger", "when", "hours", "at", "weekday", "ingest", "questions"),
+            *("deploy", "enabled", "stage", "due_at", "last_run_at", "last_outcome", "last_job", "created_by"),
+            "created_at",
+        ]
+
+
+class ScheduleChangesSerializer(StrictSerializer):
+    """Settings of a schedule; what is not given stays."""
+
+    corpus_name = StrictCharField(required=False, help_text="Name of a corpus; its newest snapshot is indexed.")
+    model = RecordIdField(
+        ModelVersion,
+        required=False,
+        allow_null=True,
+        help_text="Id of the model that builds the index; null: the deployed one, or the new one.",
+    )
+    trigger = serializers.ChoiceField(Trigger.choices, required=False)
+    hours = StrictIntegerField(
+        required=False, allow_null=True, min_value=1, max_value=MOST_HOURS, help_text="For `every`."
+    )
+    at = _TimeOfDayField(required=False, allow_null=True, help_text="For `at`, in UTC.")
+    weekday = StrictIntegerField(
+        required=False,
+        allow_null=True,
+        min_value=Weekday.MONDAY,
+        max_value=Weekday.SUNDAY,
+        help_text="For `at`: 0 is Monday; null: every day.",
+    )
+    ingest = StrictBooleanField(
+        required=False, help_text="Whether the corpus's source is read again first; true if not given."
+    )
+    questions = RecordIdField(
+        QuestionSet,
+        required=False,
+        allow_null=True,
+        help_text="Id of a set to measure by, which the new index and what answers now are asked; null: none.",
+    )
+    deploy = StrictBooleanField(
+        required=False, help_text="Whether it is deployed if it answers no worse; needs `questions`."
+    )
+    enabled = StrictBooleanField(required=False, help_text="Whether it runs by itself; true if not given.")
+
+
+class NewScheduleSerializer(ScheduleChangesSerializer):
+    """A new schedule."""
+
+    corpus_name = StrictCharField(help_text="Name of a corpus; its newest snapshot is indexed.")
+    trigger = serializers.ChoiceField(Trigger.choices)
