@@ -49,6 +49,7 @@ from realm_client._operating import (
     Said,
     Schedule,
     Setting,
+    SourceFile,
     SpanSet,
 )
 from realm_client._records import (
@@ -137,6 +138,7 @@ __all__ = [
     "Said",
     "Schedule",
     "Setting",
+    "SourceFile",
     "SpanSet",
     "TooManyRequests",
     "Touched",

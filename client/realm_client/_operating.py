@@ -41,14 +41,26 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class SourceFile:
+    """A file that may be ingested, in the data folder's `sources/`."""
+
+    name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class Setting:
-    """A setting of a kind of job. type: integer, number, string, boolean or object."""
+    """A setting of a kind of job. type: integer, number, string, boolean, object or array.
+
+    files: those that it may name; None: it names no file.
+    """
 
     name: str
     type: str
     default: Any
     help: str
     limit: Limit
+    files: tuple[SourceFile, ...] | None = None
 
 
 @dataclass(frozen=True)

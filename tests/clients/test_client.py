@@ -168,7 +168,10 @@ def test_what_operators_do(admin: Client, asker: Client) -> None:
     admin.stop_job(job.id)
     log = admin.job_log(job.id)
     assert not log.active and log.size == log.next_offset and list(admin.job_metrics(job.id)) == []
-    assert "index" in {kind.kind for kind in admin.job_kinds()}
+    kinds = {kind.kind: kind for kind in admin.job_kinds()}
+    assert "index" in kinds
+    files = {setting.name: setting.files for setting in kinds["ingest"].settings}
+    assert files["file"] == () and files["source"] is None  # none was put into sources/
 
     said = asker.give_feedback(asker.ask(QUESTION).id, right=False, better_answer="Thimphu")
     (listed,) = admin.all_feedback(since=said.changed_at, teaches=True)
