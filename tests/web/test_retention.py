@@ -205,6 +205,10 @@ def test_corpora_of_persons_and_those_in_use_stay(
     ModelVersion.objects.filter(pk=deployed.model_id).update(corpus=learnt)
     scheduled = rebuilt(6)
     Schedule.objects.create(corpus_name="vital-en", trigger="every", hours=1, corpus=scheduled)
+    again = rebuilt(-1)
+    Job.objects.create(kind="ingest", state=JobState.SUCCEEDED, result={"corpus": again.pk})
+    assert again.job is not None
+    Job.objects.filter(pk=again.job.pk).update(result={"corpus": again.pk})
     elsewhere = rebuilt(7, path=str(tmp_path / "own"))
     going, started = rebuilt(8), rebuilt(9, by="Stella")
     AuditEntry.record("schedule.run", "schedule 1", by="Stella", job=started.job)
@@ -215,7 +219,7 @@ def test_corpora_of_persons_and_those_in_use_stay(
         monkeypatch, lambda: Job.objects.create(kind="index", state=JobState.QUEUED, parameters={"corpus": going.pk})
     )
     assert names(retention.remove(by=None)) == {started.pk}
-    kept = {by_hand, by_command, pinned, answered, worked_on, learnt, scheduled, elsewhere, going, *newest}
+    kept = {again, by_hand, by_command, pinned, answered, worked_on, learnt, scheduled, elsewhere, going, *newest}
     assert kept <= set(CorpusSnapshot.objects.all())
     assert all(all(files_of(corpus)) for corpus in kept)
 
