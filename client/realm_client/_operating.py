@@ -212,7 +212,11 @@ class Index:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A measurement; exact_match and recall_at_5 are shares of the questions. figures: the rest; None in a list."""
+    """A measurement; exact_match and recall_at_5 are shares of the questions. figures: the rest; None in a list.
+
+    sample: how many questions were drawn; 0: all. state_id: of the corpus with what was edited in it; empty: nothing
+    was. Measurements of different samples or states are not comparable.
+    """
 
     id: int
     model: int
@@ -227,6 +231,8 @@ class Evaluation:
     recall_at_5: float
     created_at: datetime
     figures: dict[str, Any] | None = None
+    sample: int = 0
+    state_id: str = ""
 
 
 @dataclass(frozen=True)
