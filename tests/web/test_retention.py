@@ -28,6 +28,7 @@ from webapp.models import (
     AuditEntry,
     CorpusSnapshot,
     Deployment,
+    Document,
     Feedback,
     IndexGeneration,
     Job,
@@ -236,6 +237,20 @@ def test_an_index_of_several_that_a_job_works_on_stays(deployed: Deployment) -> 
     old = old_generation(deployed)
     Job.objects.create(kind="join", state=JobState.RUNNING, parameters={"index": [deployed.index_id, old.pk]})
     assert retention.remove(by=None) == [] and resolve(old.path).exists()
+
+
+def test_the_index_whose_edits_may_wait_to_be_brought_over_stays(deployed: Deployment) -> None:
+    """However many deployments ago it answered; of several the latest, which is the one that is offered."""
+    edited = [generation(number, deployed) for number in range(2)]
+    for index in edited:
+        Deployment.activate(index)
+        document = {"document_id": "one", "title": "One", "format": "text", "collection": "c", "blocks": 1}
+        Document.objects.create(index=index, content_hash="0", **document)
+    for number in range(2, 9):
+        Deployment.activate(generation(number, deployed))
+    rule()
+    removed = names(retention.remove(by=None))
+    assert edited[0].pk in removed and edited[1].pk not in removed and resolve(edited[1].path).exists()
 
 
 def test_every_corpus_keeps_its_own_newest(deployed: Deployment) -> None:

@@ -41,6 +41,8 @@ from webapp.models import (
     AskedAnswer,
     AuditEntry,
     CorpusSnapshot,
+    Deployment,
+    Document,
     Feedback,
     IndexGeneration,
     Job,
@@ -220,12 +222,15 @@ def _uses_of_rebuilt(corpus: CorpusSnapshot, going: Collection[int] = ()) -> Ite
 
 
 def _kept_indexes() -> set[int]:
-    """Generations that are pinned, or their models, that are or were recently deployed, or that a job works on."""
+    """Generations that are pinned, or their models, that are or were recently deployed, or that a job works on; and the
+    one above which documents were edited that may wait to be brought over (`webapp/documents/bringing.py`)."""
     pinned = set(IndexGeneration.every.filter(Q(pinned=True) | Q(model__pinned=True)).values_list("pk", flat=True))
     lately = {deployment.index_id for deployment in recent_deployments()}
+    edited = Deployment.objects.filter(Exists(Document.objects.filter(index=OuterRef("index"))))
+    before = edited.exclude(index__deployments__is_active=True).values_list("index", flat=True)
     parameters = Job.objects.filter(state__in=UNFINISHED).values_list("parameters", flat=True)
     given = [index if isinstance(index := one.get("index"), list) else [index] for one in parameters]
-    return pinned | lately | set(chain.from_iterable(given))
+    return pinned | lately | set(before[:1]) | set(chain.from_iterable(given))
 
 
 def _ended(rule: RetentionRule, now: datetime) -> QuerySet[Job]:
