@@ -56,11 +56,10 @@ class Candidate:
         state = None if index is None else index.state_now()
         return "" if state is None else state.measured_as
 
-    def folded_states(self) -> Iterator[tuple[CorpusState, str]]:
-        """States above indexes that were folded into its index, each with what an equal one is called there now."""
+    def states_before_folds(self) -> Iterator[CorpusState]:
+        """`IndexGeneration.states_before_folds` of its index."""
         index = self.index()
-        for earlier, equal in () if index is None else index.states_folded_into():
-            yield earlier, equal.measured_as
+        yield from () if index is None else index.states_before_folds()
 
 
 class Differ(StrEnum):
@@ -92,13 +91,14 @@ def measured(candidate: Candidate, *, questions: QuestionSet | None = None) -> I
     A fold leaves the answers as they are: what was measured over an index just as it was folded counts for the new one.
     """
     where = Q(corpus=candidate.corpus)
-    for earlier, _ in candidate.folded_states():
-        where |= Q(corpus=earlier.index.corpus_id, state_id=earlier.measured_as)
+    for state in candidate.states_before_folds():
+        where |= Q(corpus=state.index.corpus_id, state_id=state.measured_as)
     found = Evaluation.objects.filter(where, model=candidate.model, retriever="dense")
     if questions is not None:
         found = found.filter(questions=questions)
     own = {OWN, own_normalisation(candidate.model)}
-    for evaluation in found.select_related("questions", "model", "corpus").order_by("-created_at", "-pk"):
+    related = found.select_related("questions", "model", "corpus", "index__folded_into")
+    for evaluation in related.order_by("-created_at", "-pk"):
         if evaluation.normalisation in own:
             yield evaluation
 
@@ -154,7 +154,18 @@ def why_not_comparable(first: Evaluation, second: Evaluation) -> str:
 
 def edited_between(first: Evaluation, second: Evaluation) -> bool:
     """Whether documents were edited between them, so that a difference is not the models' alone."""
-    return first.corpus_id == second.corpus_id and first.state_id != second.state_id
+    corpus, state_id = asked_of(first)
+    other, other_state_id = asked_of(second)
+    return corpus == other and state_id != other_state_id
+
+
+def asked_of(evaluation: Evaluation) -> tuple[int, str]:
+    """The corpus (its key) and the state that were asked, or the equal ones that folds made of them since."""
+    index, corpus, state_id = evaluation.index, evaluation.corpus_id, evaluation.state_id
+    while index is not None and (folded := index.states_folded()) is not None and folded[0].measured_as == state_id:
+        index = folded[1].index
+        corpus, state_id = index.corpus_id, folded[1].measured_as
+    return corpus, state_id
 
 
 def difference(first: Evaluation, second: Evaluation) -> Difference:
@@ -201,12 +212,9 @@ def compare(first: Evaluation, second: Evaluation, show: Differ | None) -> Compa
 
 def find(candidate: Candidate, questions: QuestionSet, sample: int) -> Evaluation | None:
     """The newest evaluation of a candidate, over the corpus as it is now, with as many blocks as a question reads."""
-    now = candidate.state_id()
-    states = {(candidate.corpus.pk, now)}
-    states |= {(one.index.corpus_id, one.measured_as) for one, equal in candidate.folded_states() if equal == now}
+    now = candidate.corpus.pk, candidate.state_id()
     for evaluation in measured(candidate, questions=questions):
-        asked_of = evaluation.corpus_id, evaluation.state_id
-        if (evaluation.sample, evaluation.k) == (sample, _K) and asked_of in states:
+        if (evaluation.sample, evaluation.k) == (sample, _K) and asked_of(evaluation) == now:
             return evaluation
     return None
 

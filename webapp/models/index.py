@@ -62,12 +62,19 @@ class IndexGeneration(models.Model):
         """`state_now` when this row was read."""
         return self.state_now()
 
-    def states_folded_into(self) -> Iterator[tuple[CorpusState, CorpusState]]:
-        """For each index that was folded into this one: its last state, and the equal one that this began with."""
-        for earlier in IndexGeneration.every.filter(folded_into=self):
-            last, first = earlier.states.first(), self.states.last()
-            if last is not None and first is not None:
-                yield last, first
+    def states_folded(self) -> tuple[CorpusState, CorpusState] | None:
+        """Its last state, and the equal one that the index began with into which it was folded; None: it was not."""
+        last = self.states.first()
+        first = None if self.folded_into is None else self.folded_into.states.last()
+        return None if last is None or first is None else (last, first)
+
+    def states_before_folds(self) -> Iterator[CorpusState]:
+        """The states above indexes that were folded into this one which equal the state that it began with."""
+        for earlier in IndexGeneration.every.filter(folded_into=self).select_related("folded_into"):
+            if (folded := earlier.states_folded()) is not None:
+                yield folded[0]
+                if folded[0] == earlier.states.last():  # nothing was edited between two folds
+                    yield from earlier.states_before_folds()
 
     @property
     def folded_away(self) -> str:

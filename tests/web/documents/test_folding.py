@@ -36,6 +36,7 @@ from webapp.models import (
     CorpusChange,
     Deployment,
     Document,
+    Evaluation,
     GoneBlock,
     IndexGeneration,
     Job,
@@ -141,6 +142,19 @@ def test_what_was_measured_before_the_fold_counts_behind_it(edited: Deployment) 
     documents.remove(["turku"], by=None)
     assert find(now, questions, 0) is None  # it is another corpus by now, as it would be without a fold
     assert list(comparing.measured(now)) == [equal]
+    state = after.index.state_now()
+    assert state is not None
+    other_model = measured(after.model, after.index, questions, ANSWERS, normalisation=found, state_id=state.state_id)
+    equal = Evaluation.objects.get(pk=equal.pk)  # whose index knows of the fold
+    assert comparing.edited_between(equal, other_model)
+    assert find(now, questions, 0) == other_model
+
+    again = folds.fold()  # what was measured two folds ago is not of this corpus, what was before the last one is
+    last = Candidate(again.model, again.index.corpus)
+    assert find(last, questions, 0) == other_model and list(comparing.measured(last)) == [other_model]
+    other_model = Evaluation.objects.get(pk=other_model.pk)
+    assert comparing.asked_of(other_model) == (again.index.corpus_id, "")
+    assert comparing.asked_of(equal) == (after.index.corpus_id, "")
 
 
 def test_what_was_measured_of_an_edit_during_the_fold_counts_behind_it(edited: Deployment) -> None:
@@ -156,6 +170,9 @@ def test_what_was_measured_of_an_edit_during_the_fold_counts_behind_it(edited: D
     after = Deployment.active()
     assert after is not None and after.index != edited.index and after.index.state_now() is not None
     assert find(Candidate(after.model, after.index.corpus), questions, 0) == equal
+    again = folds.fold()  # nothing was edited between the two
+    assert again.index != after.index
+    assert find(Candidate(again.model, again.index.corpus), questions, 0) == equal
 
 
 @pytest.mark.both_databases
