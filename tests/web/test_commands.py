@@ -34,7 +34,7 @@ def test_ask_as_json_prints_the_object_of_the_api(engine: FakeEngine, client: An
 
 def test_ask_for_people(engine: FakeEngine) -> None:
     said = command("ask", "Who directed it?")
-    assert said.startswith("Stanley Kubrick   (confidence 0.70, probability 0.5")
+    assert said.startswith("Stanley Kubrick   (confidence 0.705, probability 0.5")
     assert "[Stanley Kubrick]" in said and "posterior" in said and "Others: Arthur C. Clarke" in said
     assert AskedAnswer.objects.count() == 1
 

@@ -69,8 +69,13 @@ def tenths(value: int) -> str:
 
 @register.filter
 def whole_percent(probability: float) -> str:
-    """Without decimals, for limits: 0.95 → "95 %"."""
-    return f"{probability:.0%}".replace("%", "\N{NO-BREAK SPACE}%")
+    """Without decimals: 0.95 → "95 %". What is not certain is not written as if it were: 0.997 → "> 99 %"."""
+    number = round(100 * probability)
+    if number == 100 and probability < 1:
+        return "> 99\N{NO-BREAK SPACE}%"
+    if number == 0 and probability > 0:
+        return "< 1\N{NO-BREAK SPACE}%"
+    return f"{number}\N{NO-BREAK SPACE}%"
 
 
 @register.filter

@@ -13,6 +13,7 @@ from tests.web.conftest import Person
 from tests.web.pages import stored
 from tests.web.pages.pages import Page, block_part, figures, sum_rows, tenths
 from tests.web.pages.stored import ODYSSEY, Read
+from webapp.templatetags.numbers import whole_percent
 
 pytestmark = pytest.mark.django_db
 
@@ -38,6 +39,13 @@ def test_the_answer_and_its_probability(outsider: Person) -> None:
 def test_a_confidence_says_whether_it_was_measured(outsider: Person, offset: float, said: str) -> None:
     asked = stored.store({**stored.payload(), "confidence_slope": 1.0, "confidence_offset": offset})
     assert said in _source(outsider, asked)
+
+
+@pytest.mark.parametrize(
+    ("probability", "shown"), [(1.0, "100 %"), (0.9972, "> 99 %"), (0.994, "99 %"), (0.003, "< 1 %"), (0.0, "0 %")]
+)
+def test_a_confidence_does_not_claim_certainty(probability: float, shown: str) -> None:
+    assert whole_percent(probability).replace("\N{NO-BREAK SPACE}", " ") == shown
 
 
 def test_the_numbers_add_up_as_shown_and_exactly(outsider: Person) -> None:

@@ -60,7 +60,7 @@ class Command(OperatorCommand):
             self.stdout.write(f"Read as: {payload['read_as']}")
         if payload["answer"]:
             self.stdout.write(
-                f"{payload['answer']['text']}   (confidence {payload['confidence']:.2f}, "
+                f"{payload['answer']['text']}   (confidence {payload['confidence']:.3f}, "
                 f"probability {payload['answer']['probability']:.3f})"
             )
         else:
