@@ -403,7 +403,7 @@ def test_collections(visitor_of_a_corpus: Visitor, staff: Person) -> None:
     visitor.press("Ask", question="Where is Turku?", tags="cities")
     assert visitor.page.get_by_label("Travel guides").is_checked()
     visitor.press("Ask", tags="no such tag", note=False)
-    assert visitor.page.get_by_text("No block passes").is_visible()
+    assert visitor.page.get_by_text("Nothing to read").is_visible()
 
 
 @pytest.mark.nightly  # test_an_admin has the pages before

@@ -203,6 +203,8 @@ def test_a_printed_answer_says_what_was_asked_and_where_it_is_found(
     page.emulate_media(media="print")
     expect(page.get_by_role("heading", level=1, name=QUESTION)).to_have_css("position", "static")
     expect(page.get_by_text(address)).to_be_visible()
+    expect(page.locator(".answer__compare").get_by_text("2001: A Space Odyssey")).to_be_visible()
+    expect(page.get_by_role("link", name="Permanent link")).to_be_hidden()
     expect(page.locator(".block .print-only").first).to_be_visible()
     for pressed in (".ask", ".feedback", ".switch"):
         expect(page.locator(pressed).first).to_be_hidden()

@@ -146,7 +146,7 @@ def test_exact_repeats_are_not_computed_again(engine: FakeEngine, outsider: Pers
     assert again["timings_ms"].keys() == {"repeat"} and again["latency_ms"] == again["timings_ms"]["repeat"]
     assert other["timings_ms"].keys() != {"repeat"}
     pages = [outsider.client.get(f"/answers/{told['id']}/").content.decode() for told in (first, again)]
-    assert ["blocks a short while ago" in page for page in pages] == [False, True]  # nothing was read in "0 ms"
+    assert ["blocks read a short while ago" in page for page in pages] == [False, True]  # nothing was read in "0 ms"
     for options in ({"k": 2}, {"exclude": ["0" * 32]}):
         body = json.dumps({"question": "Who?", **options})
         told = outsider.client.post("/api/v1/ask", body, content_type="application/json").json()

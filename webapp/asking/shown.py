@@ -84,6 +84,16 @@ class ShownAnswer:
         return tuple(block for block in self.blocks if not block.removed)
 
     @property
+    def marked(self) -> tuple[BlockView, ...]:
+        """The blocks in which the answer, or the best candidate, is marked."""
+        return tuple(block for block in self.kept if block.passage.marked)
+
+    @property
+    def further_sources(self) -> int:
+        """The number of marked blocks after the first that the answer owes at least 0.1 % to."""
+        return sum(block.posterior_tenths > 0 for block in self.marked[1:])
+
+    @property
     def removed_ids(self) -> list[str]:
         return [block.evidence.block_id for block in self.blocks if block.removed]
 

@@ -114,7 +114,7 @@ def test_where_no_block_passes_the_answer_says_so(board: Collection, member: Per
     answer = response.json()
     assert answer["answer"] is None and answer["evidence"] == [] and answer["filters"] == {"languages": ["xx"]}
     page = member.client.get(f"/answers/{answer['id']}/").content.decode()
-    assert "No block passes" in page
+    assert "Nothing to read" in page
 
 
 def test_a_batch_may_say_where_for_all_and_for_one(board: Collection, outsider: Person) -> None:

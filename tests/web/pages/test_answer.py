@@ -27,14 +27,14 @@ def _source(person: Person, asked: Any, *without: str, **headers: str) -> str:
 def test_the_answer_and_its_probability(outsider: Person) -> None:
     page = Page(_source(outsider, stored.store()))
     assert page.one("p", "answer__text") == "Stanley Kubrick"
-    assert page.one("p", "answer__probability").startswith("p(answer | question) = 52.0 %")
-    # 52.0 against the 22.2 of “no answer”: of what was decided between the two, this share.
+    assert "Probability 52.0 %; that these blocks hold no answer, 21.8 %." in page.one("p", "answer__probability")
+    # 52.0 against the 21.8 of “no answer”: of what was decided between the two, this share.
     assert page.one("p", "answer__confidence") == "likely confidence 70 %"
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("offset", "said"), [(1.5, "How often answers like this one are right"), (0.0, "this model was not calibrated")]
+    ("offset", "said"), [(1.5, "how often answers like this one are right"), (0.0, "this model was not calibrated")]
 )
 def test_a_confidence_says_whether_it_was_measured(outsider: Person, offset: float, said: str) -> None:
     asked = stored.store({**stored.payload(), "confidence_slope": 1.0, "confidence_offset": offset})
@@ -76,6 +76,8 @@ def test_blocks_stand_in_order_of_posterior_with_the_answer_marked(outsider: Per
     titles = [text for attributes, text in page.all("h3") if attributes.get("id", "").startswith("title-")]
     assert titles == ["2001: A Space Odyssey", "Stanley Kubrick", "Arthur C. Clarke", "HAL 9000", "Ridley Scott"]
     assert [text for _, text in page.all("mark")] == ["Stanley Kubrick", "Stanley Kubrick"]
+    assert page.one("p", "evidence__state").startswith("The answer is marked in 2 of 5;")
+    assert page.one("p", "answer__compare").startswith("Found in 2001: A Space Odyssey and 1 more block · 5 blocks")
     assert ODYSSEY[0].text in [text for _, text in page.all("p", "block__text")]
     assert page.one("p", "block__section") == "Career › Breakthrough"
 
@@ -100,6 +102,13 @@ def test_a_passage_of_a_pdf_opens_it_at_its_page(outsider: Person, url: str, sec
     part = block_part(_source(outsider, stored.store(stored.payload((read, *ODYSSEY[1:])))), read.block_id)
     links = [attributes["href"] for attributes, text in Page(part).all("a") if text == section]
     assert links == ([] if opens is None else [opens]) and section in part
+
+
+def test_a_block_that_adds_nothing_is_not_where_the_answer_was_found(outsider: Person) -> None:
+    faint = replace(ODYSSEY[1], offers={"Stanley Kubrick": 0.0001})
+    page = Page(_source(outsider, stored.store(stored.payload((ODYSSEY[0], faint, *ODYSSEY[2:])))))
+    assert page.one("p", "answer__compare").startswith("Found in 2001: A Space Odyssey · 5 blocks")
+    assert page.one("p", "evidence__state").startswith("The answer is marked in 2 of 5;")
 
 
 def test_bars_are_as_long_as_the_numbers(outsider: Person) -> None:
@@ -230,7 +239,11 @@ def test_no_answer_is_said_and_the_evidence_shown(outsider: Person) -> None:
     source = _source(outsider, stored.store(stored.payload(blocks, explains="no_answer")))
     page = Page(source)
     assert page.one("p", "answer__text") == "No answer found"
+    # Not in words: unlike a confidence, this probability is not calibrated.
+    assert page.one("p", "answer__reason").startswith("The model finds no answer in these blocks, with a prob")
     assert "“Stanley Kubrick”, 52.0 %" in page.one("p", "answer__reason")
+    assert page.one("p", "answer__compare").startswith("5 blocks read in ")
+    assert "share of the answer" not in source  # there is none that a block could have a share of
     assert len(page.all("article", "block")) == 5 and page.all("mark") == []
     rows, total = sum_rows(source)
     assert total[0] == pytest.approx(sum(b.prior * (b.null or 0) for b in blocks))
