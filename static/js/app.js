@@ -49,6 +49,12 @@ function trouble(text) {
   place.hidden = text === "";
 }
 
+// On a slow connection a switch can be pressed before htmx is there to see it.
+document.addEventListener("DOMContentLoaded", () => {
+  const pressed = Array.from(document.querySelectorAll(".switch")).find((box) => box.checked !== box.defaultChecked);
+  pressed?.dispatchEvent(new Event("change", { bubbles: true }));
+});
+
 // In the question box Enter asks and Shift+Enter starts a new line, as in a search box.
 document.addEventListener("keydown", (event) => {
   const composing = event.isComposing || event.keyCode === 229; // an input method is choosing characters
