@@ -269,6 +269,8 @@ def test_what_was_accepted_is_downloaded_as_rows_to_learn_from(curator: Person) 
     assert {answer for row in rows for answer in row["answers"]} == {"Stanley Kubrick", "Clarke"}
     page = curator.client.get("/manage/feedback/").content.decode()
     assert "/manage/feedback/export/" in page and "Make a question set" in page
+    assert "confidence 70\N{NO-BREAK SPACE}%" in page  # as the asker saw it: the probability is another number
+    assert "Times are UTC." in page
 
 
 # ── For programs of those who run the site ──────────────────────────────────────────────────────────────────────────

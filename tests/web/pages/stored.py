@@ -10,6 +10,7 @@ from math import log
 from typing import Any
 
 from realm_core.corpus.records import block_id
+from realm_core.serving.provenance import Answer
 from webapp.models import AskedAnswer, CorpusSnapshot, Deployment, EvidenceBlock, IndexGeneration, ModelVersion
 
 
@@ -193,6 +194,7 @@ def store(value: dict[str, Any] | None = None, *, session_key: str = "", asker: 
         answer_text=value["answer"]["text"] if value["answer"] else None,
         probability=value["answer"]["probability"] if value["answer"] else None,
         no_answer_probability=value["no_answer_probability"],
+        confidence=Answer.from_dict(value).confidence if value["answer"] else None,
         payload=value,
         deployment=Deployment.active() or deployment(),
         latency_ms=value["latency_ms"],
