@@ -104,6 +104,11 @@ def test_a_person_first_meets_an_ablations_budget_alone() -> None:
     assert not any(group.unfold for group in groups)
 
 
+def test_no_form_folds_all_its_settings_away() -> None:
+    folded = {kind.kind for kind in startable() for group in JobForm(kind, None, {}).groups() if not group.often}
+    assert folded == set()
+
+
 def test_every_kind_has_an_example_of_its_own() -> None:
     examples = list(NEW_JOBS.values())
     assert {example["kind"] for example in examples} == {kind.kind for kind in startable()}
