@@ -42,7 +42,10 @@ def test_a_schedule_is_made_changed_run_and_removed(staff: Person) -> None:
     response = staff.client.post(f"/manage/schedules/{schedule.pk}/run/")
     assert response["Location"] == f"/manage/jobs/{Job.objects.get().pk}/"
 
-    staff.client.post(f"/manage/schedules/{schedule.pk}/remove/")
+    remove = f"/manage/schedules/{schedule.pk}/remove/"  # on its page, not in the list beside “Run now”
+    assert remove not in staff.client.get("/manage/schedules/").content.decode()
+    assert remove in staff.client.get(f"/manage/schedules/{schedule.pk}/").content.decode()
+    staff.client.post(remove)
     assert not Schedule.objects.exists()
     did = list(AuditEntry.objects.filter(by=staff.user).values_list("action", flat=True))
     assert did.count("schedule.edit") == 2 and did[0] == "schedule.remove"
