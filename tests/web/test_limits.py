@@ -81,3 +81,4 @@ def test_page_and_api_share_one_count(settings: Any, outsider: Person, engine: F
     assert outsider.client.post("/api/v1/ask", body, content_type="application/json").status_code == 429
     response = outsider.client.post("/", {"question": "Who?"})
     assert response.status_code == 429 and int(response["Retry-After"]) > 0
+    assert "from you or others at your address" in response.content.decode()  # a class may share one

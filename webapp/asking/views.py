@@ -110,7 +110,8 @@ def _answered(
     try:
         asking.checked(question, **options, access=access_of(request.user))
         if (wait_s := limits.seconds_to_wait(request)) is not None:
-            error = f"That was a lot of questions. Ask again in {wait_s} seconds."
+            who = "" if request.user.is_authenticated else ", from you or others at your address"
+            error = f"That was a lot of questions{who}. Ask again in {wait_s} seconds."
             response = _box(request, question, error, status=429, where=where)
             response["Retry-After"] = str(wait_s)
             return response
