@@ -66,6 +66,7 @@ def test_of_questions_that_no_passage_answers_is_told_why(client: Client, engine
         "Is a tomato a fruit?": "This question asks for yes or no.",
         "And when did he die?": "Each question is answered by itself.",
         "Is a tomato a fruit or a vegetable?": None,
+        "Was ist die Hauptstadt von Frankreich?": None,
     }
     for question, reason in told.items():
         answer = post(client, "ask", {"question": question}).json()

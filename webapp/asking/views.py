@@ -185,14 +185,16 @@ def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str])
     reading = shown_answer(asked.payload, without, GoneBlock.in_evidence(asked), pdfs)
     said = asker_of(request).feedback_on(asked)
     query = urlencode([("without", block_id) for block_id in reading.removed_ids])
+    language = _foreign(asked)
     timings_ms = {**reading.full.timings_ms, **asked.serving_ms}
     return {
         "asked": asked,
         "reading": reading,
         "where": offered(request.user, asked.collections, asked.filters),
-        "language": _foreign(asked),
-        "follow_up": is_follow_up(asked.question),
-        "yes_or_no": asks_yes_or_no(asked.question),
+        "language": language,
+        # By English words, which another language may have in another sense: “Was ist …?”
+        "follow_up": language is None and is_follow_up(asked.question),
+        "yes_or_no": language is None and asks_yes_or_no(asked.question),
         "share": _part(asked.deployment.index.corpus),
         "asked_again": readable_answers(request).filter(again_of=asked).order_by("-created_at").first(),
         "said": said,
