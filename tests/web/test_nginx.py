@@ -35,6 +35,7 @@ def handler(status: int) -> type[BaseHTTPRequestHandler]:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             self.send_response(status)
             self.send_header("Content-Length", str(len(said)))
+            self.send_header("Content-Type", "application/json" if self.path.startswith("/api/") else "text/html")
             self.end_headers()
             self.wfile.write(said)
 
@@ -120,6 +121,12 @@ def test_what_a_client_claims_is_dropped(tmp_path: Path) -> None:
     assert (got["Host"], got["X-Forwarded-For"], got["X-Forwarded-Proto"]) == ("qa.example.org", "127.0.0.1", "https")
     assert len(got["X-Request-ID"]) == 32
     assert "admin" not in got.values()
+
+
+def test_pages_are_compressed(tmp_path: Path) -> None:
+    with answering(200) as one, nginx(tmp_path, one, one) as port:
+        pages = [ask(port, path, headers={"Accept-Encoding": "gzip"})[1] for path in ("/history/", "/api/v1/blocks/1")]
+    assert [(one["Content-Encoding"], one["Vary"]) for one in pages] == [("gzip", "Accept-Encoding"), (None, None)]
 
 
 def test_what_nginx_says_itself(tmp_path: Path) -> None:
