@@ -145,6 +145,8 @@ def test_without_an_index_there_is_a_sentence(staff: Person) -> None:
 def test_the_page_of_one_evaluation(both: tuple[Evaluation, Evaluation], staff: Person) -> None:
     first, second = both
     page = staff.client.get(f"/manage/evaluations/{first.pk}/").content.decode()
+    error = f"{100 * first.figures['ece']:.1f}\xa0%"  # as on the page of the job that measured it
+    assert f'<dt>Calibration error</dt><dd class="num">{error} ' in page
     assert "50.0\xa0% of 4 questions" in page and f"/manage/compare/{first.pk}/{second.pk}/" in page
     for panel in ("figures", "calibration"):
         image = staff.client.get(f"/manage/evaluations/{first.pk}/{panel}.svg")
