@@ -15,9 +15,9 @@ from torch import Tensor
 
 from realm_core.corpus.records import Block
 from realm_core.serving.english.follow_ups import is_follow_up
-from realm_core.serving.english.future_years import future_years, names_all
 from realm_core.serving.english.unknown_words import names_one, unknown_words
 from realm_core.serving.english.wrong_kinds import cannot_answer, spans_of
+from realm_core.serving.english.years import names_all, years_to_name
 from realm_core.text.wordpieces import Encoded
 
 PENALTY: Final = 12.0  # odds of 160,000 to one against
@@ -34,7 +34,7 @@ class Rules:
 
     @classmethod
     def of(cls, question: str) -> Rules:
-        return cls(future_years(question), unknown_words(question), is_follow_up(question), cannot_answer(question))
+        return cls(years_to_name(question), unknown_words(question), is_follow_up(question), cannot_answer(question))
 
     def applied(self, logits_LM: Tensor, block: Block, body: Encoded) -> Tensor:
         """The logits of a block's spans, those that cannot be the answer lowered: [L, M]."""
