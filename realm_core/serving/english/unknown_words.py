@@ -1,29 +1,70 @@
-"""Questions of unknown words alone, as "asdf": a block that has none of them does not answer them.
+"""Words that no English reader knows ("asdf", "brandonium"): a block without those of a question does not answer it.
 
-The nearest block of such a question is near by its letters only ("ASD", autism spectrum disorder).
+The nearest block of "asdf" is near by its letters only ("ASD", autism spectrum disorder), and that of "Who discovered
+brandonium?" tells of another element. Where such a word stands among others, it may be a misspelt or a rare form that
+the block words otherwise, so that counts against the block (`DOUBT`) and does not forbid it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 from realm_core.corpus.records import Block
+from realm_core.text.language import foreign_language
 from realm_core.text.spelling import english, folded, words_of
 
-
-def unknown_words(question: str) -> frozenset[str]:
-    """The words of a question, folded, if none of them is an English one; otherwise none.
-
-    None either in other scripts than the Latin one, of which some do not divide words.
-    """
-    words = words_of(question)
-    known = any(english().count(word) or not word.isascii() for word in words)
-    return frozenset() if known else frozenset(words)
+DOUBT: Final = 4.0  # odds of 55 to one against
+_SHORTEST: Final = 5  # letters of an unknown word among known ones; shorter are abbreviations and slang
+_TWO_ERRORS_FROM: Final = 7  # letters; as for the correction of misspelt words
+_ENDING: Final = 4  # letters by which two forms of a word may differ: "New Zealander"
+_SHORTEST_STEM: Final = 5
 
 
-def names_one(words: Collection[str], block: Block) -> bool:
-    """Whether a block has one of these words, in a longer one as well; True if there are none."""
-    if not words:
+@dataclass(frozen=True)
+class UnknownWords:
+    """Those of a question, folded. alone: whether it has no other words."""
+
+    words: frozenset[str] = frozenset()
+    alone: bool = False
+
+    @classmethod
+    def of(cls, question: str) -> UnknownWords:
+        """None in other scripts than the Latin one, of which some do not divide words, nor in other languages."""
+        words = words_of(question)
+        if not any(english().count(word) or not word.isascii() for word in words):
+            return cls(frozenset(words), alone=True)
+        unknown = frozenset(word for word in words if len(word) >= _SHORTEST and word.isascii() and _is_unknown(word))
+        return cls() if unknown and foreign_language(question) else cls(unknown)
+
+    def against(self, block: Block, most: float) -> float:
+        """By how much the logits of a block's spans are lowered: `most` if it can answer none of the question."""
+        if not self.words:
+            return 0.0
+        text = folded(f"{block.title} {block.text}")
+        if any(word in text for word in self.words):
+            return 0.0
+        if self.alone:
+            return most
+        others = words_of(text)
+        joined = re.sub(r"[\W_]+", "", text)  # "lightbulb", "light bulb"
+        named = any(word in joined or any(_alike(word, other) for other in others) for word in self.words)
+        return 0.0 if named else DOUBT
+
+
+@lru_cache(maxsize=10_000)
+def _is_unknown(word: str) -> bool:
+    """Whether a word is no English one, nor one with an error."""
+    return not (english().count(word) or english().count(word.removesuffix("s")) or english().near(word, errors=1))
+
+
+def _alike(word: str, other: str) -> bool:
+    """Whether two words may be one, misspelt ("sejuk", "seljuk") or with another ending ("utilitarism")."""
+    from rapidfuzz.distance import OSA
+
+    if other.startswith(word[: max(_SHORTEST_STEM, len(word) - _ENDING)]):
         return True
-    text = folded(f"{block.title} {block.text}")
-    return any(word in text for word in words)
+    errors = 2 if len(word) >= _TWO_ERRORS_FROM else 1
+    return abs(len(word) - len(other)) <= errors and OSA.distance(word, other, score_cutoff=errors) <= errors
