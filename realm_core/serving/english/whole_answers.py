@@ -3,8 +3,8 @@
 definition  "What is democracy?", "Who is Angela Merkel?" or "democracy": where an article with that title begins, what
             follows the "is" of its first sentence is one answer ("form of government in which …"), whichever part of
             it is read. Otherwise the parts compete, and the shortest wins ("government").
-period      "In which years …?", "When did … reign?": a year or date that begins a period is displayed with its end
-            ("1979 to 1990", "1861 until his assassination in 1865").
+period      "In which years …?", "When did … reign?", "How long did … last?": a year or date that begins or ends a
+            period is displayed as the whole of it ("1979 to 1990", "1861 until his assassination in 1865").
 date        "On what day …?", "birthday of …": a year or month is displayed with its day ("July 20, 1969").
 list        "What are the five boroughs …?": an item with all of its enumeration (`lists.py`).
 expansion   "What does UNESCO stand for?": all words whose initials spell it (`expansions.py`).
@@ -27,8 +27,9 @@ _ASKS_WHAT = re.compile(
 )
 _ASKS_PERIOD = re.compile(
     r"\b(?:in|during|between|for) (?:which|what) years\b|^(?:which|what) years\b|\bfrom when (?:to|until|till)\b"
+    r"|\bhow long (?:did|was|were)\b"
     r"|\bwhen did\b.*\b(?:reign|rule|serve|last|exist)\b|\bwhen was\b.*\b(?:in power|in office)\b"
-    r"|\bwhen was\b.*\b(?:king|queen|emperor|empress|pope|president|chancellor|prime minister)\W*$",
+    r"|\bwhen was\b.*\b(?:king|queen|emperor|empress|sultan|khan|pope|president|chancellor|prime minister)\W*$",
     re.IGNORECASE,
 )
 _ASKS_DATE = re.compile(
@@ -42,10 +43,11 @@ _LONGEST_DEFINITION = 250  # characters; of a longer one its first clauses
 _TITLE_ASIDE = re.compile(r"\s*\([^()]*\)$")
 _MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _DAY = rf"(?:(?:\d{{1,2}} )?{_MONTH} |{_MONTH} \d{{1,2}}, )"  # before its year
-_DAY_BEFORE = re.compile(rf"{_DAY}$")
 _DATE = re.compile(rf"{_DAY}?\d{{3,4}}")
 _FULL_DATE = re.compile(rf"\b(?:\d{{1,2}} {_MONTH}|{_MONTH} \d{{1,2}})\b(?:,? \d{{3,4}}\b)?")
-_END = re.compile(rf"(?: (?:to|until|till) |\s?[-–—]\s?)(?:[^\W\d]+ ){{0,5}}?{_DAY}?\d{{3,4}}\b")
+_PERIOD = re.compile(
+    rf"\b(?P<begins>{_DATE.pattern})(?: (?:to|until|till) |\s?[-–—]\s?)(?:[^\W\d]+ ){{0,5}}?{_DATE.pattern}\b"
+)
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,10 @@ class WholeAnswer:
         """What is displayed for the span text[start:end]; definition: that of its block."""
         if definition and definition[0] <= start and end <= definition[1]:
             return definition
-        date = _DATE.match(text, start, end) if self.period else None
-        if date and (until := _END.match(text, date.end())) and end in (date.end(), until.end()):
-            day = _DAY_BEFORE.search(text, 0, start)
-            return day.start() if day else start, until.end()
+        if self.period and _DATE.match(text, start, end):
+            for period in _PERIOD.finditer(text):
+                if period.start() <= start and end in (period.end("begins"), period.end()):
+                    return period.span()
         if self.date:
             for full in _FULL_DATE.finditer(text):
                 if full.start() <= start and end <= full.end():

@@ -60,10 +60,13 @@ def test_a_later_block_of_an_article_defines_nothing() -> None:
         ("When was he president?", "From May 4, 1861–1865 he was.", "1861", "May 4, 1861–1865"),
         ("In which years was he born?", "He was born in 1950. To 1960 he", "1950", "1950"),
         ("When was she born?", "She lived from 1979 to 1990.", "1979", "1979"),
-        ("When did she reign?", "She reigned from 1979 to 1990.", "1990", "1990"),
+        ("When did she reign?", "She reigned from 1979 to 1990.", "1990", "1979 to 1990"),
+        ("How long did the war last?", "A war from 1945 until 1990.", "1990", "1945 until 1990"),
+        ("How long was the wall?", "It was 1979 m.", "1979", "1979"),
+        ("how many years did she reign", "She reigned from 1979 to 1990.", "1990", "1990"),
     ],
 )
-def test_a_period_is_displayed_with_its_end(question: str, text: str, read: str, answer: str) -> None:
+def test_a_period_is_displayed_whole(question: str, text: str, read: str, answer: str) -> None:
     assert shown(question, text, read) == answer
 
 
