@@ -2,6 +2,8 @@
 
 A reader is trained on questions, and says "not here" of a topic, although the beginning of its article is what is
 wanted. Only what is the title of an article that was found is a topic, so that no other words are taken for one.
+"What does democracy mean?" is read so, too, if the article writes the term small: of a name, an abbreviation or "the
+word dinosaur" the question is what it is made of.
 """
 
 from __future__ import annotations
@@ -18,12 +20,21 @@ _ASKS_ABOUT: Final = re.compile(
     r"|(?:the )?(?:definition|meaning) of|information (?:on|about)|info (?:on|about))\s+",
     re.IGNORECASE,
 )
+_ASKS_MEANING: Final = re.compile(
+    r"what (?:does|do) (?:the term )?[\"“'‘]?(?P<does>[^\"“”‘]+?)[\"”'’]? mean"
+    r"|what(?:['’]?s| is) meant by (?P<meant>.+)",
+    re.IGNORECASE,
+)
 
 
 def read_as(question: str, blocks: Iterable[Block]) -> str:
     """The question to read; the given one, unless it is the title of an article that one of the blocks begins."""
     topic = question.strip(" .!?")
     topic = topic[asks.end() :] if (asks := _ASKS_ABOUT.match(topic)) else topic
-    if any(block.start == 0 and is_titled(topic, block.title) for block in blocks):
-        return f"What is {topic}?"
+    if meaning := _ASKS_MEANING.fullmatch(topic):
+        topic = meaning["does"] or meaning["meant"]
+    for block in blocks:
+        is_its_own = block.start == 0 and is_titled(topic, block.title)
+        if is_its_own and (meaning is None or topic.lower() in block.text):
+            return f"What is {topic}?"
     return question

@@ -8,11 +8,16 @@ from realm_core.corpus.records import Block
 from realm_core.serving.english.topics import read_as
 
 
-def block(title: str, start: int = 0) -> Block:
-    return Block(0, "0" * 32, title, f"{title} is something.", start, start, start + 10, "", "")
+def block(title: str, start: int = 0, text: str = "It is something.") -> Block:
+    return Block(0, "0" * 32, title, f"{title}: {text}", start, start, start + 10, "", "")
 
 
-BLOCKS = [block("Napoleon"), block("Python (programming language)"), block("Black holes"), block("Jazz", start=900)]
+DEMOCRACY = block("Democracy", text="In a direct democracy the people decide.")
+BLOCKS = [
+    DEMOCRACY,
+    *map(block, ["NASA", "Napoleon", "Python (programming language)", "Black holes"]),
+    block("Jazz", start=900),
+]
 
 
 @pytest.mark.parametrize(
@@ -27,6 +32,13 @@ BLOCKS = [block("Napoleon"), block("Python (programming language)"), block("Blac
         ("napoleon born", "napoleon born"),
         ("Who is Napoleon?", "Who is Napoleon?"),
         ("tell me about it", "tell me about it"),
+        ("What does democracy mean?", "What is democracy?"),
+        ('what does the term "democracy" mean', "What is democracy?"),
+        ("What does the word democracy mean?", "What does the word democracy mean?"),
+        ("What is meant by democracy?", "What is democracy?"),
+        ("What does NASA mean?", "What does NASA mean?"),  # of which words is it made?
+        ("What does Napoleon mean?", "What does Napoleon mean?"),
+        ("What does it mean?", "What does it mean?"),
         ("", ""),
     ],
 )
