@@ -9,6 +9,7 @@ A short wording joins a longer one, its head, by one of these rules (on the word
     fragment    the same of several words, within the longer one: "Graham Bell", "Alexander Graham Bell"
     year        in a block, the year begins or ends a date or range: "1887", "1887 to 1889"; only one year joins each
     place       in a block, it precedes a comma and one more name: "Rome", "Rome, Italy"
+    language    the longer one only adds the word: "German", "German language"
 
 It must match only one head: "Curie" with "Marie Curie" and "Pierre Curie" joins neither; a fragment is no head beside
 the whole. There are no chains: a head joins no other. Words such as North, New or Second make a different name, not a
@@ -18,8 +19,8 @@ If an article's first block begins with a longer form of its title, that form na
 Franklin" in "Aretha Franklin", "Robert Nesta Marley" in "Bob Marley", "William Henry Gates III" in "Bill Gates",
 "Cleopatra VII Thea Philopator" in "Cleopatra". It is displayed as the title, and joins a wording that equals the title.
 
-Displayed is the short wording for honorific and place, the full name for surname, the more probable one for year and
-fragment ("Gerald Ford" rather than "Vice President Gerald Ford").
+Displayed is the short wording for honorific, place and language, the full name for surname, the more probable one for
+year and fragment ("Gerald Ford" rather than "Vice President Gerald Ford").
 """
 
 from __future__ import annotations
@@ -261,6 +262,8 @@ def _rule(short: Wording, head: Wording, texts: Mapping[str, str], own_articles:
     if not short.key or not (begins or ends):
         return None
     one_word = " " not in short.key
+    if one_word and head.key == f"{short.key} language" and short.text[:1].isupper():
+        return "language"
     if ends and not one_word and all(word in _HONORIFICS for word in head.key.removesuffix(short.key).split()):
         return "honorific"
     if ends and one_word and short.key not in own_articles and _is_surname(short, head, texts):
@@ -308,7 +311,7 @@ def _is_place_and_region(short: Wording, head: Wording, texts: Mapping[str, str]
 
 def _shown(head: Wording, members: Sequence[tuple[Wording, str]]) -> Wording:
     for member, rule in members:
-        if rule in ("honorific", "place"):
+        if rule in ("honorific", "place", "language"):
             return member
         whole = rule == "year" or (rule == "fragment" and _is_full_name(member))
         if whole and member.probability > head.probability:

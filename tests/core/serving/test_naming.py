@@ -42,6 +42,7 @@ ONE_NAME = [
     ("They landed on 20 July 1969.", ("1969", "20 July 1969"), "1969"),
     ("Born in Rome, Italy.", ("Rome, Italy", "Rome"), "Rome"),
     ("It was Sir Isaac Newton who found it.", ("Sir Isaac Newton", "Isaac Newton"), "Isaac Newton"),
+    ("German is written in the German language.", ("German language", "German"), "German"),
 ]
 
 
@@ -51,6 +52,8 @@ def test_wordings_of_one_name_are_merged(block: str, texts: tuple[str, ...], sho
 
 
 TWO_NAMES = [
+    ("A formal language.", ("formal language", "formal")),
+    ("The Hypertext Markup Language.", ("Hypertext Markup Language", "Hypertext Markup")),
     ("It was 1887, or 1888.", ("1887", "1888")),
     ("Marie Curie and Pierre Curie.", ("Marie Curie", "Pierre Curie")),
     ("Marie Curie and Pierre Curie.", ("Marie Curie", "Pierre Curie", "Curie")),
