@@ -49,6 +49,17 @@ def tokens_folder(snapshot: Path) -> Path:
     return snapshot.with_name(f".{snapshot.name}.tokens")
 
 
+def postings_folder(snapshot: Path) -> Path:
+    """Where its blocks by wordpiece are kept: hidden, beside its folder."""
+    return snapshot.with_name(f".{snapshot.name}.postings")
+
+
+def derived_folders(snapshot: Path) -> list[Path]:
+    """What else has the words of a snapshot and goes with it; also what a killed process left unfinished."""
+    kept = (tokens_folder(snapshot), postings_folder(snapshot))
+    return [path for folder in kept for path in (folder, folder.with_name(f"{folder.name}.tmp")) if path.exists()]
+
+
 def article_rows(articles: Sequence[Article]) -> pa.RecordBatch:
     """One row an article."""
     return pa.RecordBatch.from_arrays(

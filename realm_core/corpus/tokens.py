@@ -40,6 +40,11 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.starts_N1) - 1
 
+    def of(self, rows: range) -> Ragged:
+        """Those of consecutive rows."""
+        starts_M1 = self.starts_N1[rows.start : rows.stop + 1]
+        return Ragged(self.values_T[starts_M1[0] : starts_M1[-1]], starts_M1 - starts_M1[0])
+
 
 @dataclass(frozen=True)
 class BlockTokens:
@@ -51,6 +56,10 @@ class BlockTokens:
 
     def __len__(self) -> int:
         return len(self.bodies)
+
+    def of(self, rows: range) -> BlockTokens:
+        """Those of consecutive blocks."""
+        return BlockTokens(self.titles.of(rows), self.bodies.of(rows), self.text_hashes_N[rows.start : rows.stop])
 
 
 def text_hash(text: str) -> int:
@@ -99,21 +108,23 @@ def _open_ragged(folder: Path, values: str, starts: str, count: int) -> Ragged:
     return Ragged(values_T, starts_N1)
 
 
-def tokenised(snapshot: Snapshot, activity: Activity) -> BlockTokens:
-    """The snapshot's wordpieces, in memory."""
+def tokenised(snapshot: Snapshot, activity: Activity, rows: range | None = None) -> BlockTokens:
+    """The snapshot's wordpieces, in memory. rows: of consecutive blocks alone."""
+    rows = range(len(snapshot)) if rows is None else rows
     wordpieces = Wordpieces.default()
     ids: dict[str, list[Array]] = {"titles": [], "bodies": []}
     lengths: dict[str, list[int]] = {"titles": [], "bodies": []}
-    hashes = np.empty(len(snapshot), np.uint64)
-    for start in range(0, len(snapshot), _ROWS_AT_ONCE):
+    hashes: list[int] = []
+    for start in range(rows.start, rows.stop, _ROWS_AT_ONCE):
         activity.check()
-        titles, texts = snapshot.titles_texts(start, start + _ROWS_AT_ONCE)
-        hashes[start : start + len(texts)] = [text_hash(text) for text in texts]
+        stop = min(start + _ROWS_AT_ONCE, rows.stop)
+        titles, texts = snapshot.titles_texts(start, stop)
+        hashes.extend(map(text_hash, texts))
         for name, part, limit in (("titles", titles, TITLE_WORDPIECES), ("bodies", texts, None)):
             for one in wordpieces.ids(part):
                 ids[name].append(np.asarray(one[:limit], np.uint16))
                 lengths[name].append(len(ids[name][-1]))
-        activity.progress(min(start + _ROWS_AT_ONCE, len(snapshot)), len(snapshot), "blocks tokenised")
+        activity.progress(stop, len(snapshot), "blocks tokenised")
     all_titles, all_bodies = (
         Ragged(
             np.concatenate([*ids[name], np.empty(0, np.uint16)]),
@@ -121,7 +132,7 @@ def tokenised(snapshot: Snapshot, activity: Activity) -> BlockTokens:
         )
         for name in ("titles", "bodies")
     )
-    return BlockTokens(all_titles, all_bodies, hashes)
+    return BlockTokens(all_titles, all_bodies, np.array(hashes, np.uint64))
 
 
 def _make(snapshot: Snapshot, folder: Path, identity: dict[str, Any], activity: Activity) -> None:

@@ -31,6 +31,7 @@ from realm_core.index.choice import SearchKind, search_of
 from realm_core.index.embedding import embed, embed_rows
 from realm_core.index.generation import read_shard
 from realm_core.index.manifest import FORMAT, MANIFEST_FILE, SHIPPED, is_complete, read_manifest, verify
+from realm_core.index.postings import keep_postings
 from realm_core.index.tasks import SHARD_ROWS, Index
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
@@ -103,6 +104,8 @@ def build(
     work = _GenerationBuild.of(model_folder, corpus_folder, output, name, shard_rows)
     get_folder(work.final, activity)
     with work.held(exclusive):
+        if work.model.config.lexical_weight:  # now, rather than when a web server loads the index
+            keep_postings(work.snapshot, activity)
         if work.final.exists():
             forget(work.partial)
             existing = _existing(work, activity, search)

@@ -49,7 +49,7 @@ def lexical_scores(question: str, blocks: Sequence[Block]) -> list[float]:
     for block in blocks:
         ids_T = _wordpieces(block.title, block.text)
         tf_W = np.count_nonzero(ids_T[:, None] == wanted_W, axis=0)
-        scores.append(float(addends(wanted_W, tf_W, len(ids_T)).sum()))
+        scores.append(float((most_added(wanted_W) * shares(tf_W, len(ids_T))).sum()))
     return scores
 
 
@@ -68,10 +68,15 @@ def wanted_wordpieces(question: str) -> Numbers:
     return np.unique(np.array(Wordpieces.default().ids([question])[0], dtype=np.uint16))
 
 
-def addends(wordpieces: Numbers, tf: Numbers, lengths: Numbers | int) -> Numbers:
-    """What a wordpiece that a block has so many times adds to its b. lengths: of the blocks, in wordpieces."""
-    damping = _K1 * (1 - _BETA + _BETA * lengths / _LENGTH)
-    found: Numbers = _rarity()[wordpieces.astype(np.int64)] * tf * (_K1 + 1) / (tf + damping)
+def most_added(wordpieces: Numbers) -> Numbers:
+    """What a wordpiece adds to b of a block at most."""
+    most: Numbers = _rarity()[wordpieces.astype(np.int64)] * (_K1 + 1)
+    return most
+
+
+def shares(tf: Numbers, lengths: Numbers | int) -> Numbers:
+    """How much of that it adds to a block that has it so many times, from 0 to 1. lengths: of blocks, in wordpieces."""
+    found: Numbers = tf / (tf + _K1 * (1 - _BETA + _BETA * lengths / _LENGTH))
     return found
 
 

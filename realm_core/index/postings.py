@@ -1,72 +1,207 @@
 """The lexical part b(x, z) and the offset o(z) of every block of a corpus at once: `lexical.py` has the formula.
 
-For each wordpiece its postings are kept: the blocks that have it, and what it adds to b of each. They take about 600
-bytes a block.
+For each wordpiece its postings are kept: the blocks that have it, and its share of what it adds to b at most. Blocks
+are divided into parts, which are made one by one. A posting takes 4 bytes: the block's place in its part, and the share
+in 65,535ths, which changes what the wordpiece adds to b by less than 0.0002.
 
-Legend: B questions, V blocks, W different wordpieces of a question, T wordpieces of all blocks, P postings, O different
-wordpieces of all blocks.
+Those of a snapshot are kept beside it, in a hidden folder that is read through a memory map: four arrays for each part,
+and `manifest.json` with their checksums, written last. They are made again where they are missing or damaged.
+
+Legend: B questions, V blocks, U blocks of a part, W different wordpieces of a question, T wordpieces of all blocks,
+P postings of a part, O different wordpieces of a part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from realm_core.arrays import open_array, save_array
 from realm_core.corpus.store import Snapshot
+from realm_core.corpus.tables import postings_folder, tokens_folder
 from realm_core.corpus.tokens import BlockTokens, open_tokens, tokenised
 from realm_core.errors import CannotStore, RealmError
-from realm_core.index.lexical import Numbers, addends, offsets, wanted_wordpieces
+from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.index.choice import EXACT_ROWS
+from realm_core.index.lexical import Numbers, most_added, offsets, shares, wanted_wordpieces
 from realm_core.runs.activity import Activity
+from realm_core.runs.locks import exclusive
 from realm_core.text.wordpieces import Wordpieces
 
-MOST_ROWS = 100_000  # of a corpus whose blocks are all scored: 60 MB, and some milliseconds for each question
+MOST_ROWS = EXACT_ROWS
+"""Of a corpus whose blocks are all scored. Where all vectors are, this takes a tenth of their time, and half as much
+memory as they do, mapped (docs/results.md). Approximate search looks at far fewer blocks."""
+PART_BLOCKS = 1 << 15  # 16 bits can tell twice as many apart, which would take twice the memory to make
+FORMAT = 1  # raise it when a block's wordpieces or what they count change
+_STEPS: Final = 65_535
+_DTYPES: Final = {"wordpieces_O": np.uint16, "starts_O1": np.int64, "blocks_P": np.uint16, "shares_P": np.uint16}
+
+log = logging.getLogger(__name__)
+
+
+class _Part(NamedTuple):
+    """The postings of consecutive blocks, by wordpiece.
+
+    wordpieces_O: those that occur, ascending; starts_O1: where the postings of each begin, then their number.
+    blocks_P, shares_P: of each posting, with ascending blocks.
+    """
+
+    wordpieces_O: Numbers
+    starts_O1: Numbers
+    blocks_P: Numbers
+    shares_P: Numbers
+
+    @classmethod
+    def of(cls, tokens: BlockTokens) -> _Part:
+        lengths_U = np.zeros(len(tokens), np.float32)
+        pairs = []  # the wordpiece in the upper 16 bits, its block in the lower
+        for ragged in (tokens.titles, tokens.bodies):
+            own_U = np.diff(ragged.starts_N1)
+            lengths_U += own_U
+            pairs.append(ragged.values_T.astype(np.uint32) << 16)
+            pairs[-1] |= np.repeat(np.arange(len(tokens), dtype=np.uint32), own_U)
+        pairs_T = np.concatenate(pairs)
+        pairs_T.sort()
+        firsts_P = np.flatnonzero(np.diff(pairs_T, prepend=pairs_T[:1] + 1))
+        tf_P = np.diff(firsts_P, append=len(pairs_T)).astype(np.float32)
+        wordpieces_P, blocks_P = (pairs_T[firsts_P] >> 16).astype(np.uint16), pairs_T[firsts_P].astype(np.uint16)
+        shares_P = np.rint(shares(tf_P, lengths_U[blocks_P]) * _STEPS).astype(np.uint16)
+        wordpieces_O, starts_O = np.unique(wordpieces_P, return_index=True)
+        if len(wordpieces_O) and wordpieces_O[-1] >= Wordpieces.default().vocabulary_size:
+            raise RealmError(f"The cached wordpieces are damaged: there is no wordpiece {wordpieces_O[-1]}.")
+        return cls(wordpieces_O, np.append(starts_O, len(wordpieces_P)), blocks_P, shares_P)
+
+    def add_to(self, scores_U: Numbers, wanted_W: Numbers, steps_W: Numbers) -> None:
+        """Add the scores of its blocks. steps_W: what a 65,535th of a wordpiece's share adds, float32."""
+        places_W = np.searchsorted(self.wordpieces_O, wanted_W)
+        for place, wordpiece, step in zip(places_W.tolist(), wanted_W, steps_W, strict=True):
+            if place < len(self.wordpieces_O) and self.wordpieces_O[place] == wordpiece:
+                own = slice(self.starts_O1[place], self.starts_O1[place + 1])
+                np.add.at(scores_U, self.blocks_P[own].astype(np.intp), self.shares_P[own] * step)
 
 
 class Postings:
     """Immutable and thread-safe. offsets_V: what is added to the score of each block for its source: o(z)."""
 
-    def __init__(self, tokens: BlockTokens, offsets_V: Numbers) -> None:
-        self._blocks, self.offsets_V = len(tokens), offsets_V
-        lengths = [np.diff(part.starts_N1) for part in (tokens.titles, tokens.bodies)]
-        rows_T = np.concatenate([np.repeat(np.arange(self._blocks), own_V) for own_V in lengths])
-        ids_T = np.concatenate([tokens.titles.values_T, tokens.bodies.values_T]).astype(np.int64)
-        pairs_P, tf_P = np.unique(ids_T * max(self._blocks, 1) + rows_T, return_counts=True)
-        wordpieces_P, blocks_P = np.divmod(pairs_P, max(self._blocks, 1))
-        vocabulary = Wordpieces.default().vocabulary_size
-        if len(wordpieces_P) and wordpieces_P[-1] >= vocabulary:
-            raise RealmError(f"The cached wordpieces are damaged: there is no wordpiece {wordpieces_P[-1]}.")
-        # Those that occur, ascending, and where the postings of each begin: a segment of few blocks takes few bytes.
-        self._wordpieces_O, firsts = np.unique(wordpieces_P, return_index=True)
-        self._starts_O1 = np.append(firsts, len(wordpieces_P))
-        self._blocks_P = blocks_P.astype(np.int32)
-        self._addends_P = addends(wordpieces_P, tf_P, (lengths[0] + lengths[1])[blocks_P]).astype(np.float32)
+    def __init__(self, offsets_V: Numbers, parts: Callable[[], Sequence[_Part]]) -> None:
+        self._offsets_V, self._opened = offsets_V, parts
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Postings:
-        """Those of a snapshot, whose wordpieces are cached beside it, if the disk takes them."""
-        quiet = Activity(quiet=True)
-        try:
-            return cls(open_tokens(snapshot, quiet), offsets(snapshot))
-        except CannotStore:
-            return cls(tokenised(snapshot, quiet), offsets(snapshot))
+        """Those of a snapshot, kept beside it if the disk takes them; opened, or made, when a question needs them."""
+        return cls(offsets(snapshot), partial(_kept, snapshot, Activity(quiet=True)))
 
     @classmethod
     def in_memory(cls, snapshot: Snapshot) -> Postings:
         """Those of a small snapshot, which comes and goes."""
-        return cls(tokenised(snapshot, Activity(quiet=True)), offsets(snapshot))
+        return cls(offsets(snapshot), lambda: list(_made(snapshot, Activity(quiet=True))))
 
-    def scores(self, wanted_W: Numbers) -> Numbers:
-        """b of every block, float32 [V]."""
-        scores_V = np.zeros(self._blocks, np.float32)
-        occurring_W = wanted_W[np.isin(wanted_W, self._wordpieces_O)]
-        for place in np.searchsorted(self._wordpieces_O, occurring_W).tolist():
-            own = slice(self._starts_O1[place], self._starts_O1[place + 1])
-            scores_V[self._blocks_P[own]] += self._addends_P[own]  # a block has one posting of a wordpiece
-        return scores_V
+    @cached_property
+    def _parts(self) -> Sequence[_Part]:
+        return self._opened()
+
+    def scores(self, wanted: Sequence[Numbers], weight: float) -> Numbers:
+        """λ · b + o of each question and block, float32 [B, V]. wanted: of each question. weight: λ."""
+        scores_BV = np.tile(self._offsets_V, (len(wanted), 1))
+        if weight:
+            steps = [(most_added(wanted_W) * (weight / _STEPS)).astype(np.float32) for wanted_W in wanted]
+            for number, part in enumerate(self._parts):
+                own = slice(number * PART_BLOCKS, (number + 1) * PART_BLOCKS)
+                for scores_V, wanted_W, steps_W in zip(scores_BV, wanted, steps, strict=True):
+                    part.add_to(scores_V[own], wanted_W, steps_W)
+        return scores_BV
+
+
+def keep_postings(snapshot: Snapshot, activity: Activity) -> None:
+    """Make those of a snapshot beside it, for whoever will search it, unless they are there or the disk takes none."""
+    if len(snapshot) <= MOST_ROWS:
+        try:
+            _stored(snapshot, activity)
+        except CannotStore as full:
+            activity.say(f"What finds blocks by words is not kept, and made at each start instead: {full}")
+
+
+def _made(snapshot: Snapshot, activity: Activity) -> Iterator[_Part]:
+    # A training or a GPU's build has cached them: reading them takes a fiftieth of the time.
+    tokens = open_tokens(snapshot, activity) if tokens_folder(snapshot.folder).exists() else None
+    for start in range(0, len(snapshot), PART_BLOCKS):
+        rows = range(start, min(start + PART_BLOCKS, len(snapshot)))
+        yield _Part.of(tokenised(snapshot, activity, rows) if tokens is None else tokens.of(rows))
+
+
+def _kept(snapshot: Snapshot, activity: Activity) -> Sequence[_Part]:
+    try:
+        return _stored(snapshot, activity)
+    except CannotStore as full:
+        log.warning("What finds blocks by words is made in memory: %s", full)
+        return list(_made(snapshot, activity))
+
+
+def _stored(snapshot: Snapshot, activity: Activity) -> Sequence[_Part]:
+    """The parts beside a snapshot, made if they are missing or damaged. `CannotStore` if the disk takes none."""
+    folder = postings_folder(snapshot.folder)
+    identity = {
+        "format": FORMAT,
+        "snapshot_id": snapshot.snapshot_id,
+        "tokenizer_sha256": sha256_of_file(Wordpieces.default().path),
+        "parts": -(-len(snapshot) // PART_BLOCKS),
+        "part_blocks": PART_BLOCKS,
+    }
+    try:
+        return _read(folder, identity)
+    except RealmError as unfit:
+        if folder.exists():
+            log.warning("%s It is made again.", unfit)
+    with exclusive(folder.with_name(f"{folder.name}.lock")):
+        try:
+            return _read(folder, identity)  # another process has made them meanwhile
+        except RealmError:
+            _make(snapshot, folder, identity, activity)
+        return _read(folder, identity)
+
+
+def _read(folder: Path, identity: dict[str, Any]) -> Sequence[_Part]:
+    """`RealmError` if a file is missing, damaged, or of something else."""
+    manifest = read_json(folder / "manifest.json")
+    files = manifest.pop("files", {}) if isinstance(manifest, dict) else {}
+    if manifest != identity:
+        raise RealmError(f"{folder} contains the postings of something else.")
+    for name, expected in files.items():
+        if not (folder / name).exists() or sha256_of_file(folder / name) != expected:
+            raise RealmError(f"{folder / name} is missing or damaged.")
+    return [
+        _Part(*(open_array(_file(folder, number, name), dtype, (None,)) for name, dtype in _DTYPES.items()))
+        for number in range(identity["parts"])
+    ]
+
+
+def _make(snapshot: Snapshot, folder: Path, identity: dict[str, Any], activity: Activity) -> None:
+    activity.say("Counting the wordpieces of the corpus, once.")
+    temporary = folder.with_name(f"{folder.name}.tmp")
+    remove_folder(temporary)
+    files = {}
+    with disk_errors(folder):
+        temporary.mkdir()
+        for number, part in enumerate(_made(snapshot, activity)):
+            for name, array in part._asdict().items():
+                path = _file(temporary, number, name)
+                save_array(path, array)
+                files[path.name] = sha256_of_file(path)
+        write_json(temporary / "manifest.json", {**identity, "files": files}, sealed=True)
+        remove_folder(folder)
+        publish_folder(temporary, folder)
+
+
+def _file(folder: Path, number: int, name: str) -> Path:
+    return folder / f"{name.rpartition('_')[0]}-{number:05d}.npy"
 
 
 @dataclass(frozen=True)
@@ -89,6 +224,5 @@ class LexicalPart:
     def scores(self, postings: Postings) -> Tensor:
         """λ · b + o of each question and block, float32 [B, V]; computed once, also where several searches need it."""
         if postings not in self._known:
-            scores_BV = np.stack([postings.scores(wanted_W) for wanted_W in self.wanted])
-            self._known[postings] = torch.from_numpy(scores_BV) * self.weight + torch.from_numpy(postings.offsets_V)
+            self._known[postings] = torch.from_numpy(postings.scores(self.wanted, self.weight))
         return self._known[postings]

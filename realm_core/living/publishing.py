@@ -23,10 +23,12 @@ from realm_core.arrays import Mask, open_array
 from realm_core.corpus import tables
 from realm_core.corpus.repetition import Numbers, id_prefixes
 from realm_core.corpus.sharing import SharedPassages
+from realm_core.corpus.store import Snapshot
 from realm_core.corpus.writer import TablesWriter
 from realm_core.files import disk_errors, read_json, remove_folder, write_json
 from realm_core.index.approximate_build import build_search, end_build
 from realm_core.index.choice import SearchKind
+from realm_core.index.postings import keep_postings
 from realm_core.living.layer import Layer
 from realm_core.living.state import BASE, Base
 from realm_core.living.store import FOLDING, Store
@@ -138,6 +140,8 @@ def publish_base(store: Store, new: NewBase, activity: Activity) -> PublishedBas
     else:
         _publish_generation(new, made, activity)
     store.folding_file.unlink()
+    if any(tables.postings_folder(layer.snapshot.folder).exists() for part in new.parts for layer in part.view.layers):
+        keep_postings(Snapshot.open(made.snapshot), activity)  # now, rather than when a web server loads the index
     return made
 
 

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 import webapp.management.commands.setup_data as setting_up
 from realm_core.corpus.tables import FORMAT as CORPUS_FORMAT
+from realm_core.corpus.tables import postings_folder
 from realm_core.errors import RealmError
 from realm_core.files import read_json, write_json
 from realm_core.index.build import build
@@ -163,6 +164,28 @@ def test_a_second_run_does_nothing(setup: Callable[[], str], activities: Activit
     setup()
     assert setup() == ""
     assert activities.ran == ["ingest", "index"] and Deployment.objects.count() == 1
+
+
+def test_what_an_earlier_version_did_not_keep_of_words_is_made_before_the_web_server_starts(
+    setup: Callable[[], str], activities: Activities, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup()
+    active = Deployment.active()
+    assert active is not None
+    config = read_json(resolve(active.model.path) / "config.json")
+    write_json(resolve(active.model.path) / "config.json", {**config, "model": {"lexical_weight": 0.1}})
+    corpus, index, made = resolve(active.index.corpus.path), resolve(active.index.path), []
+
+    def index_again(name: str, *arguments: str | Path) -> dict[str, Any]:
+        made.append((name, *sorted(map(str, arguments))))
+        postings_folder(corpus).mkdir()
+        return {}
+
+    monkeypatch.setattr(setting_up, "run_activity", index_again)
+    assert "words" in setup() and setup() == ""
+    [(name, *given)] = made
+    assert name == "index"
+    assert {f"--generation={index.name}", f"--output={index.parent}", f"--corpus={corpus}"} <= set(given)
 
 
 @pytest.mark.parametrize("lost", ["folder", "manifest.json", "vectors-00000.safetensors"])

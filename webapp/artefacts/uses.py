@@ -48,9 +48,9 @@ def unfinished(name: str, pk: int) -> list[Job]:
 
 
 def paths_of(record: Removable) -> list[Path]:
-    """Its folders, or its file, and a corpus's wordpieces, below the data folder, whether this machine has them or not.
+    """Its folders, or its file, and what else has a corpus's words, whether this machine has them or not.
 
-    Other places do not belong to the program.
+    Places outside the data folder do not belong to the program.
     """
     named: list[Removable | SpanSet] = [record]
     if isinstance(record, CorpusSnapshot):
@@ -58,9 +58,9 @@ def paths_of(record: Removable) -> list[Path]:
     data = Path(settings.REALM_DATA).resolve()
     paths = [resolve(one.path) for one in named]
     if isinstance(record, CorpusSnapshot):
-        from realm_core.corpus.tables import tokens_folder  # loads pyarrow
+        from realm_core.corpus.tables import derived_folders  # loads pyarrow
 
-        paths += [tokens for tokens in [tokens_folder(paths[0])] if tokens.exists()]  # never in the object store
+        paths += derived_folders(paths[0])  # never in the object store
     return [path for path in paths if path.resolve().is_relative_to(data)]
 
 

@@ -13,6 +13,7 @@ import torch
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
 from realm_core.corpus.store import Snapshot
+from realm_core.corpus.tables import postings_folder
 from realm_core.errors import RealmError
 from realm_core.files import read_json, sha256_of_file, write_json
 from realm_core.index.generation import Generation
@@ -79,6 +80,14 @@ def test_a_fold_is_opened_and_verified_by_what_opens_all_others(store: StateStor
     assert rebased == LivingState(NAME, BLOCK_HASH, folded.base)
     assert documents_of(store.view(rebased)) == documents_of(store.view(state))
     assert fold(store, state, quiet()) == folded and fold(store, rebased, quiet()) == folded
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_what_finds_blocks_by_words_is_made_by_the_fold(store: StateStore, state: LivingState, asked: bool) -> None:
+    """Where the base had it, so that no web server makes it when it loads the new index."""
+    if asked:
+        answers(LivingIndex.open(store, state), queries(), 3, lexical=True)
+    assert postings_folder(fold(store, state, quiet()).snapshot).exists() == asked
 
 
 def test_folding_it_again_puts_it_into_the_store(

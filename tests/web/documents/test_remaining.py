@@ -11,8 +11,9 @@ from django.core.management import call_command
 
 import webapp.management.commands.setup_data as setup
 from realm_core.corpus.store import Snapshot
-from realm_core.corpus.tables import tokens_folder
+from realm_core.corpus.tables import derived_folders
 from realm_core.corpus.tokens import open_tokens
+from realm_core.index.postings import keep_postings
 from realm_core.runs.activity import Activity
 from tests.tiny import ARTICLES
 from tests.web.conftest import Person
@@ -52,6 +53,8 @@ def test_no_file_has_it_in_the_end(answering: Deployment, staff: Person, client:
     client.force_login(staff.user)
     index, corpus = answering.index, answering.index.corpus
     open_tokens(Snapshot.open(resolve(corpus.path)), Activity(quiet=True))
+    keep_postings(Snapshot.open(resolve(corpus.path)), Activity(quiet=True))
+    assert len(derived_folders(resolve(corpus.path))) == 2
     asking.ask("Where is the Nile?", k=20, asker=None)
     assert holding(tmp_path)
 
@@ -72,7 +75,7 @@ def test_no_file_has_it_in_the_end(answering: Deployment, staff: Person, client:
     client.post(f"/manage/corpora/{corpus.pk}/remove/")
 
     assert stages(purge) == [RemovalStage.REMOVED, RemovalStage.REMOVED] and holding(tmp_path) == []
-    assert not tokens_folder(resolve(corpus.path)).exists()
+    assert not derived_folders(resolve(corpus.path))
     assert "No file of this corpus." in client.get(receipt).content.decode()
     assert {one["stage"] for one in client.get(address).json()["holding"]} == {"removed"}
     assert titles() == set(ARTICLES) - {"Nile"}

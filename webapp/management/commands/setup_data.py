@@ -22,7 +22,8 @@ from django.db import connection
 from realm_core.command_line import add_options, argv, task_of
 from realm_core.corpus.tasks import PACKAGES, Ingest
 from realm_core.errors import RealmError
-from realm_core.files import remove_folder
+from realm_core.files import read_json, remove_folder
+from realm_core.index.choice import EXACT_ROWS
 from realm_core.index.manifest import SHIPPED, is_complete, read_manifest
 from realm_core.index.tasks import Index
 from webapp.artefacts.registering import adopt_model, is_there, record_corpus, record_index
@@ -66,6 +67,7 @@ class Command(OperatorCommand):
         corpus = self._corpus(task)
         model = self._model(options["model"])
         self._deployment(model, corpus, task.source)
+        self._words()
         self._questions()
         # Output that is no terminal may be a log, which others can read and which is kept.
         shown = (options["show_password"] or self.stdout.isatty()) and not settings.HTTPS
@@ -149,6 +151,19 @@ class Command(OperatorCommand):
                 f"It answers from the corpus that was there. That of this version{named} has more; "
                 "docs/operations.md says under Upgrade how to take it over."
             )
+
+    def _words(self) -> None:
+        """What finds blocks by words, of an index from a version that kept none: a web server would make it first."""
+        active = Deployment.active()
+        assert active is not None
+        index, model = resolve(active.index.path), resolve(active.model.path)
+        from realm_core.corpus.tables import postings_folder  # loads pyarrow
+
+        corpus = resolve(active.index.corpus.path)
+        weighs_words = read_json(model / "config.json")["model"].get("lexical_weight", 0)
+        if weighs_words and active.index.corpus.blocks <= EXACT_ROWS and not postings_folder(corpus).exists():
+            self._say("Counting the words of the corpus (once)")
+            run_activity(*argv(Index(model=model, corpus=corpus, output=index.parent, generation=index.name)))
 
     def _questions(self) -> None:
         """Recorded sets do not change, even if a newer release has other ones under their names."""
