@@ -92,17 +92,18 @@ def ranked_again(
 ) -> tuple[list[int], list[float]]:
     """The places of the blocks, which are given in the order of f, by their new scores, and these, best first.
 
-    s for the first `RANKED_AGAIN` blocks, and s without b for all after them.
+    s for the first `RANKED_AGAIN` blocks, and s without b for all after them. weight: λ.
     """
-    own = lexical_scores(question, blocks[:RANKED_AGAIN]) + [0.0] * len(blocks[RANKED_AGAIN:])
+    again = blocks[: RANKED_AGAIN if weight else 0]
+    own = lexical_scores(question, again) + [0.0] * (len(blocks) - len(again))
     sums = [score + weight * b + offset(block) for score, b, block in zip(scores, own, blocks, strict=True)]
     order = sorted(range(len(sums)), key=lambda place: -sums[place])  # stable
     return order, [sums[place] for place in order]
 
 
-def candidates(k: int, weight: float) -> int:
+def candidates(k: int) -> int:
     """The number of nearest blocks that must be found so that the k best can be taken."""
-    return max(k, RANKED_AGAIN) if weight else k
+    return max(k, RANKED_AGAIN)
 
 
 @cache

@@ -49,7 +49,6 @@ class DenseRetriever:
         self._model, self._snapshot = model, snapshot
         self._wordpieces = Wordpieces.default()
         self._search = ExactSearch(generation.vectors_ND, model.query.dense.weight.device)
-        self._lexical_weight = 0.0 if snapshot is None else model.config.lexical_weight
 
     @cached_property
     def _postings(self) -> Postings | None:
@@ -60,18 +59,18 @@ class DenseRetriever:
 
     def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
         """Rows and scores of the k best blocks of each question, best first: f(x, z), or the prior's logit."""
-        weight = self._lexical_weight
+        weight = self._model.config.lexical_weight
         joined = join_query(self._wordpieces, questions, self._model.config.query_wordpieces)
         with torch.inference_mode():
             queries_BD = embed(self._model.query, joined)
-            if weight and self._postings is not None:
-                added_BN = LexicalPart.of(questions, weight).scores(self._postings)
+            if self._snapshot is None or self._postings is not None:
+                added_BN = None
+                if self._postings is not None:
+                    added_BN = LexicalPart.of(questions, weight).scores(self._postings)
                 rows_BK, scores_BK = self._search.search(queries_BD, k, added_BN)
                 return rows_BK.tolist(), scores_BK.tolist()
-            rows_BC, scores_BC = self._search.search(queries_BD, candidates(k, weight))
+            rows_BC, scores_BC = self._search.search(queries_BD, candidates(k))
         rows, scores = rows_BC.tolist(), scores_BC.tolist()
-        if self._snapshot is None or not weight:
-            return rows, scores
         found = []
         for question, own_rows, own_scores in zip(questions, rows, scores, strict=True):
             blocks = [self._snapshot.block(row) for row in own_rows]

@@ -138,13 +138,11 @@ def best(
     temperature: float,
     lexical_weight: float,
 ) -> list[tuple[list[Block], list[float]]]:
-    """The best blocks of each question with their scores: those of `nearest` + λ · b(x, z) (`index/lexical.py`)."""
-    if not lexical_weight:
-        return nearest(corpus, queries_BD, wanted, temperature)
+    """The best blocks of each question with their scores: of `nearest` + λ · b(x, z) + o(z) (`index/lexical.py`)."""
     if corpus.adds_lexical:
         return nearest(corpus, queries_BD, wanted, temperature, LexicalPart.of(questions, lexical_weight))
     found = []
-    more = [replace(one, k=candidates(one.k, lexical_weight)) for one in wanted]
+    more = [replace(one, k=candidates(one.k)) for one in wanted]
     near = nearest(corpus, queries_BD, more, temperature)
     for question, one, (blocks, scores) in zip(questions, wanted, near, strict=True):
         order, sums = ranked_again(question, blocks, scores, lexical_weight)

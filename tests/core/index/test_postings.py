@@ -162,6 +162,27 @@ def test_an_entry_of_the_dictionary_is_scored_lower_in_both_ways(tmp_path: Path)
     assert [sums[order.index(place)] for place in (0, 1)] == pytest.approx([3.0 + scores[0], 2.0 + scores[1]], abs=1e-3)
     without = LexicalPart.of(["who was quaffelhuber"], 0.0).scores(Postings.of(snapshot)).tolist()
     assert without == [[SCORE_OFFSET, 0.0]]
+    assert ranked_again("who was quaffelhuber", blocks, [3.0, 2.0], 0.0) == ([1, 0], [2.0, 3.0 + SCORE_OFFSET])
+
+
+@pytest.mark.parametrize("most_rows", [0, 100_000])
+def test_it_is_also_where_words_have_no_weight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_rows: int) -> None:
+    """Whether all blocks are scored or the nearest are ranked again."""
+    snapshot, model, question = entry_and_article(tmp_path), tiny_model(tmp_path), "Who is Quaffelhuber?"
+    index = build(model, snapshot.folder, tmp_path / "indexes", Activity(quiet=True), device="cpu")
+    for module in (retriever, search):
+        monkeypatch.setattr(module, "MOST_ROWS", most_rows)
+    generation = Generation.open(index)
+    ((rows,), (fs,)) = DenseRetriever(load_model(model), generation).search([question], 2)
+    wanted = [f + (SCORE_OFFSET if row == 0 else 0.0) for row, f in sorted(zip(rows, fs, strict=True))]
+    ((rows,), (scores,)) = DenseRetriever(load_model(model), generation, snapshot).search([question], 2)
+    assert [score for _, score in sorted(zip(rows, scores, strict=True))] == pytest.approx(wanted, abs=1e-3)
+    assert scores == sorted(scores, reverse=True)
+    with closing(Engine.load(model, index, snapshot.folder)) as engine:
+        found = {block.block_id: block.score for block in engine.retrieve(question, k=2).blocks}
+        scale = engine.config.prior_temperature
+    assert [found[snapshot.block(row).block_id] * scale for row in (0, 1)] == pytest.approx(wanted, abs=0.05)
+    assert not postings_folder(snapshot.folder).exists()
 
 
 def test_a_disk_that_takes_no_cache_is_no_hindrance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
