@@ -22,7 +22,8 @@ from realm_core.corpus.metadata import open_table
 from realm_core.corpus.records import BLOCK_ID, Article, Block, Section, Span
 from realm_core.corpus.tasks import PACKAGES
 from realm_core.errors import RealmError
-from realm_core.files import checksum, plain_name, read_json
+from realm_core.files import checksum, plain_name, read_json, remove_folder
+from realm_core.object_store import remove_published
 from realm_core.text.spelling import Lexicon
 
 _TITLES_READ = 500_000  # for the spelling of questions
@@ -205,6 +206,13 @@ def _values(columns: Sequence[pa.ChunkedArray], row: int) -> list[Any]:
     if not 0 <= row < len(columns[0]):
         raise IndexError(f"row {row} of {len(columns[0])}")
     return [column[row].as_py() for column in columns]
+
+
+def remove_snapshot(folder: Path) -> None:
+    """Remove a snapshot from the object store and here, with what has its words beside it."""
+    remove_published(folder)
+    for derived in tables.derived_folders(folder):
+        remove_folder(derived)
 
 
 def verify_files(folder: Path) -> int:

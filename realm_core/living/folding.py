@@ -11,10 +11,11 @@ from typing import Final
 
 import numpy as np
 
+from realm_core.corpus.store import remove_snapshot
 from realm_core.errors import RealmError
 from realm_core.index.choice import search_of
 from realm_core.living.editing import Embed, embedding_in, without
-from realm_core.living.publishing import BasePart, NewBase, PublishedBase, publish_base, publishing
+from realm_core.living.publishing import BasePart, NewBase, PublishedBase, keep_words, publish_base, publishing
 from realm_core.living.state import BASE, Base, LivingState
 from realm_core.living.store import Store
 from realm_core.living.tasks import Fold
@@ -50,7 +51,10 @@ def fold(store: Store, state: LivingState, activity: Activity) -> PublishedBase:
             raise RealmError(f"The corpus {state.name} holds no document; there is nothing to fold.")
         if state.base is not None and not state.has_edits:
             return PublishedBase.in_store(store, state.name, state.base)
-        return publish_base(store, new_base(view), activity)
+        new = new_base(view)
+        made = publish_base(store, new, activity)
+        keep_words(new, made, activity)
+        return made
 
 
 def new_base(view: CorpusView) -> NewBase:
@@ -81,7 +85,7 @@ def _rebased(
     if now.purges != folded_state.purges:
         if now.base != folded.base:
             remove_published(folded.generation)
-            remove_published(folded.snapshot)
+            remove_snapshot(folded.snapshot)
         raise RealmError(f"Documents of {now.name} were purged since the fold began; fold the corpus again.")
     if now.base != folded_state.base:
         raise RealmError(f"The corpus state {now.id} does not follow from {folded_state.id}; fold it itself.")

@@ -29,7 +29,7 @@ from realm_core.index.corpus_of import corpus_of
 from realm_core.index.manifest import read_manifest
 from realm_core.living.documents import Changes
 from realm_core.living.editing import Embed, edit, embedding_in
-from realm_core.living.publishing import BasePart, NewBase, PublishedBase, publish_base, publishing
+from realm_core.living.publishing import BasePart, NewBase, PublishedBase, keep_words, publish_base, publishing
 from realm_core.living.state import Base, LivingState
 from realm_core.living.store import Store
 from realm_core.living.tasks import LONGEST_NAME, Join
@@ -95,7 +95,10 @@ def join(
         wanted = "" if search == "auto" else f"-{search}"
         base = Base(f"{digest}j", f"{digest}j-{states[0].block_hash}{wanted}")
         activity.say(f"Joining {' and '.join(state.name for state in states)}.")
-        return publish_base(store, NewBase(base, _parts(views, activity), _about(name, views), search), activity)
+        new = NewBase(base, _parts(views, activity), _about(name, views), search)
+        made = publish_base(store, new, activity)
+        keep_words(new, made, activity)
+        return made
 
 
 # ---- what cannot be joined

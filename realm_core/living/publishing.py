@@ -140,9 +140,13 @@ def publish_base(store: Store, new: NewBase, activity: Activity) -> PublishedBas
     else:
         _publish_generation(new, made, activity)
     store.folding_file.unlink()
-    if any(tables.postings_folder(layer.snapshot.folder).exists() for part in new.parts for layer in part.view.layers):
-        keep_postings(Snapshot.open(made.snapshot), activity)  # now, rather than when a web server loads the index
     return made
+
+
+def keep_words(new: NewBase, made: PublishedBase, activity: Activity) -> None:
+    """Make what finds its blocks by words, if a part has it: now, rather than when a web server loads the index."""
+    if any(tables.postings_folder(layer.snapshot.folder).exists() for part in new.parts for layer in part.view.layers):
+        keep_postings(Snapshot.open(made.snapshot), activity)
 
 
 def _partial(folder: Path) -> Path:

@@ -70,8 +70,10 @@ def record(indexes: Sequence[IndexGeneration], result: Mapping[str, Any], *, job
     snapshot, generation = Path(result["snapshot"]), Path(result["generation"])
     files = JoinFiles.of(job, indexes)
     if files.out_of_date(indexes):
+        from realm_core.corpus.store import remove_snapshot  # loads pyarrow
+
         remove_published(generation)
-        remove_published(snapshot)
+        remove_snapshot(snapshot)
         files.remove()
         raise PurgedMeanwhile("Documents were purged meanwhile.")
     record_corpus(snapshot, job=job)

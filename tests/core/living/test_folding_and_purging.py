@@ -13,7 +13,7 @@ import torch
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
 from realm_core.corpus.store import Snapshot
-from realm_core.corpus.tables import postings_folder
+from realm_core.corpus.tables import derived_folders, postings_folder
 from realm_core.errors import RealmError
 from realm_core.files import read_json, sha256_of_file, write_json
 from realm_core.index.generation import Generation
@@ -204,11 +204,13 @@ def test_a_document_of_the_base_is_gone_once_a_fold_has_replaced_the_base(
 
 def test_a_purge_overtakes_a_fold(store: StateStore, state: LivingState) -> None:
     embed = CountingEmbedder()
+    answers(LivingIndex.open(store, state), queries(), 3, lexical=True)
     folded = fold(store, state, quiet())
     after, _ = purge(store, state, ["d"], embed, commit=store.commit)
+    assert derived_folders(folded.snapshot)
     with pytest.raises(RealmError, match="purged since the fold began"):
         rebase(store, state, folded, after, embed)
-    assert holding(store.folder.parent, paragraph(4).encode()) == []
+    assert holding(store.folder.parent, paragraph(4).encode()) == [] == derived_folders(folded.snapshot)
 
 
 def test_a_purge_that_died_is_finished(store: StateStore, state: LivingState) -> None:

@@ -14,8 +14,11 @@ from django.utils import timezone
 
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
+from realm_core.corpus.store import Snapshot
+from realm_core.corpus.tables import derived_folders
 from realm_core.files import read_json
 from realm_core.index.build import build
+from realm_core.index.postings import keep_postings
 from realm_core.runs.activity import Activity
 from tests.in_memory_source import InMemorySource
 from tests.tiny import ARTICLES, tiny_model
@@ -35,6 +38,7 @@ from webapp.jobs import service as jobs
 from webapp.jobs.form import JobForm
 from webapp.kinds import KINDS, ParameterError
 from webapp.models import Collection, Deployment, IndexGeneration, Job
+from webapp.storage.places import resolve
 from workers.executions import EXECUTIONS, RunAgain
 
 HANDBOOK = {
@@ -184,12 +188,15 @@ def test_what_an_unfinished_join_needs_is_kept(answering: Deployment, handbook: 
 def test_a_purge_while_it_is_joined_leaves_nothing_behind(
     answering: Deployment, handbook: IndexGeneration, tmp_path: Path
 ) -> None:
+    keep_postings(Snapshot.open(resolve(answering.index.corpus.path)), Activity(quiet=True))
     job = jobs.start("join", {"index": [answering.index.pk, handbook.pk]}, by=None)
     result = folds.compute(job)
     purging.purge(["Nile"], by=None)
+    assert derived_folders(Path(str(result["snapshot"])))
     with pytest.raises(RunAgain, match="purged meanwhile"):
         EXECUTIONS["join"].record(job, result)
     assert not Path(str(result["snapshot"])).exists() and not Path(str(result["generation"])).exists()
+    assert not derived_folders(Path(str(result["snapshot"])))
     again = record(job, folds.compute(job))
     assert again.rows == len(ARTICLES) + 1
     assert not any(b"The Nile" in path.read_bytes() for path in (tmp_path / again.corpus.path).iterdir())
