@@ -1,25 +1,29 @@
 """The lexical part of the prior: how many rare words of a question a block has, added to f(x, z).
 
-    s(x, z) = f(x, z) + λ · b(x, z) + o(z)
+    s(x, z) = f(x, z) + λ · b(x, z) + ν · n(x, z) + o(z)
     b(x, z) = Σ over the question's wordpieces w of  idf(w) · tf(w) · (k₁ + 1) / (tf(w) + k₁ · (1 − β + β · |z| / L))
 
 b is BM25 (Robertson and Zaragoza, 2009) with k₁ = 1.5 and β = 0.75 over the wordpieces of title and body. The sum is
 the prior's logit, so p(z|x) stays one softmax. How rare a wordpiece is was counted once, in the default corpus, and L
 is a constant: b depends on the question and the block alone, so a document that comes or goes changes no other
-block's. o depends on the source of the block's article, and is 0 but for a dictionary's entries.
+block's. n is the number of the question's names and codes that the block has: of words that English has not, all of
+whose wordpieces are among the block's. b of such a word is that of its pieces, which need not be rare ("my ##tton").
+n is left out where λ is 0. o depends on the source of the block's article, and is 0 but for a dictionary's entries.
 
 The best blocks by s are found exactly where all blocks are scored (`postings.py`). In a larger corpus, and in
 approximate search, b is added for the 20 nearest blocks, which are ranked again.
 
-Legend: V wordpieces of the vocabulary, W different ones of the question, T wordpieces of a block.
+Legend: V wordpieces of the vocabulary, W different ones of the question (or of a name in it), T wordpieces of a block.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -32,24 +36,66 @@ from realm_core.index.tasks import CountWordpieces
 from realm_core.runs.activity import Activity
 from realm_core.tensors import load_tensors, save_tensors
 from realm_core.text.joins import TITLE_WORDPIECES
+from realm_core.text.language import foreign_language
+from realm_core.text.spelling import english, folded
 from realm_core.text.wordpieces import Wordpieces
 
 Numbers = np.ndarray[Any, np.dtype[Any]]
 RANKED_AGAIN = 20  # nearest blocks; with 100, recall of the best five was no higher
+NAME_WEIGHT: Final = 4.0  # ν; docs/results.md, “Names that a block only mentions”
+_SHORTEST_NAME: Final = 4  # characters; shorter ones are abbreviations, whose pieces are in too many blocks
+_WORD = re.compile(r"[a-z0-9]+(?:[-./][a-z0-9]+)*")
+_NUMBER = re.compile(r"\d+[a-z]*")  # also an ordinal, a decade, or a number with its unit
 _COUNTS = Path(__file__).with_name("wordpiece_counts.safetensors")
 _K1, _BETA = 1.5, 0.75
 _LENGTH = 220.0  # L, in wordpieces
 _AT_ONCE = 4096
 
 
-def lexical_scores(question: str, blocks: Sequence[Block]) -> list[float]:
-    """b(x, z) of each block."""
-    wanted_W = wanted_wordpieces(question)
+@dataclass(frozen=True)
+class WantedWords:
+    """What a question looks for. ids_W: its different wordpieces, ascending; names: those of each of its names."""
+
+    ids_W: Numbers
+    names: tuple[Numbers, ...]
+
+    @classmethod
+    def of(cls, question: str) -> WantedWords:
+        wordpieces = Wordpieces.default()
+        ids, *names = wordpieces.ids([question, *_names(question)])
+        return cls(np.unique(np.array(ids, np.uint16)), tuple(np.unique(np.array(name, np.uint16)) for name in names))
+
+
+def _names(question: str) -> list[str]:
+    """The words of a question that are no English ones ("Mytton", "KX-4021"); none of one in another language."""
+    found: dict[str, None] = {}
+    for word in _WORD.findall(folded(question)):
+        parts = re.split(r"[-./]", word)
+        code = len(parts) > 1 and re.search(r"\d", word) and not any(map(_is_known, parts))
+        found |= dict.fromkeys([word] if code else [part for part in parts if not _is_known(part)])
+    names = [word for word in found if len(word) >= _SHORTEST_NAME and not _is_number(word)]
+    return [] if names and foreign_language(question) else names
+
+
+def _is_known(word: str) -> bool:
+    """Whether English has the word. Of two letters it has nearly all, in codes, too."""
+    return len(word) > 2 and english().count(word) > 0
+
+
+def _is_number(word: str) -> bool:
+    return all(_NUMBER.fullmatch(part) for part in re.split(r"[-./]", word))
+
+
+def lexical_scores(question: str, blocks: Sequence[Block], weight: float) -> list[float]:
+    """λ · b(x, z) + ν · n(x, z) of each block. weight: λ."""
+    wanted = WantedWords.of(question)
     scores = []
     for block in blocks:
         ids_T = _wordpieces(block.title, block.text)
-        tf_W = np.count_nonzero(ids_T[:, None] == wanted_W, axis=0)
-        scores.append(float((most_added(wanted_W) * shares(tf_W, len(ids_T))).sum()))
+        tf_W = np.count_nonzero(ids_T[:, None] == wanted.ids_W, axis=0)
+        b = float((most_added(wanted.ids_W) * shares(tf_W, len(ids_T))).sum())
+        n = sum(bool(np.isin(name_W, ids_T).all()) for name_W in wanted.names)
+        scores.append(weight * b + NAME_WEIGHT * n)
     return scores
 
 
@@ -61,11 +107,6 @@ def offset(block: Block) -> float:
 def offsets(snapshot: Snapshot) -> Numbers:
     """o(z) of all blocks, float32 [V]."""
     return np.where(snapshot.rows_from(ADDRESS), np.float32(SCORE_OFFSET), np.float32(0))
-
-
-def wanted_wordpieces(question: str) -> Numbers:
-    """The different wordpieces [W] of a question, ascending."""
-    return np.unique(np.array(Wordpieces.default().ids([question])[0], dtype=np.uint16))
 
 
 def most_added(wordpieces: Numbers) -> Numbers:
@@ -92,11 +133,11 @@ def ranked_again(
 ) -> tuple[list[int], list[float]]:
     """The places of the blocks, which are given in the order of f, by their new scores, and these, best first.
 
-    s for the first `RANKED_AGAIN` blocks, and s without b for all after them. weight: λ.
+    s for the first `RANKED_AGAIN` blocks, and s without b and n for all after them. weight: λ.
     """
     again = blocks[: RANKED_AGAIN if weight else 0]
-    own = lexical_scores(question, again) + [0.0] * (len(blocks) - len(again))
-    sums = [score + weight * b + offset(block) for score, b, block in zip(scores, own, blocks, strict=True)]
+    own = lexical_scores(question, again, weight) + [0.0] * (len(blocks) - len(again))
+    sums = [score + added + offset(block) for score, added, block in zip(scores, own, blocks, strict=True)]
     order = sorted(range(len(sums)), key=lambda place: -sums[place])  # stable
     return order, [sums[place] for place in order]
 

@@ -1,4 +1,4 @@
-"""The lexical part b(x, z) and the offset o(z) of every block of a corpus at once: `lexical.py` has the formula.
+"""The lexical parts b(x, z), n(x, z) and o(z) of every block of a corpus at once: `lexical.py` has the formula.
 
 For each wordpiece its postings are kept: the blocks that have it, and its share of what it adds to b at most. Blocks
 are divided into parts, which are made one by one. A posting takes 4 bytes: the block's place in its part, and the share
@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -31,7 +31,7 @@ from realm_core.corpus.tokens import BlockTokens, open_tokens, tokenised
 from realm_core.errors import CannotStore, RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
 from realm_core.index.choice import EXACT_ROWS
-from realm_core.index.lexical import Numbers, most_added, offsets, shares, wanted_wordpieces
+from realm_core.index.lexical import NAME_WEIGHT, Numbers, WantedWords, most_added, offsets, shares
 from realm_core.runs.activity import Activity
 from realm_core.runs.locks import exclusive
 from realm_core.text.wordpieces import Wordpieces
@@ -79,13 +79,19 @@ class _Part(NamedTuple):
             raise RealmError(f"The cached wordpieces are damaged: there is no wordpiece {wordpieces_O[-1]}.")
         return cls(wordpieces_O, np.append(starts_O, len(wordpieces_P)), blocks_P, shares_P)
 
-    def add_to(self, scores_U: Numbers, wanted_W: Numbers, steps_W: Numbers) -> None:
+    def add_to(self, scores_U: Numbers, wanted: WantedWords, steps_W: Numbers) -> None:
         """Add the scores of its blocks. steps_W: what a 65,535th of a wordpiece's share adds, float32."""
-        places_W = np.searchsorted(self.wordpieces_O, wanted_W)
-        for place, wordpiece, step in zip(places_W.tolist(), wanted_W, steps_W, strict=True):
-            if place < len(self.wordpieces_O) and self.wordpieces_O[place] == wordpiece:
-                own = slice(self.starts_O1[place], self.starts_O1[place + 1])
-                np.add.at(scores_U, self.blocks_P[own].astype(np.intp), self.shares_P[own] * step)
+        for own, step in zip(self._postings_of(wanted.ids_W), steps_W, strict=True):
+            np.add.at(scores_U, self.blocks_P[own].astype(np.intp), self.shares_P[own] * step)
+        for name_W in wanted.names:
+            lists = sorted((self.blocks_P[own] for own in self._postings_of(name_W)), key=len)  # the shortest first
+            scores_U[reduce(partial(np.intersect1d, assume_unique=True), lists)] += NAME_WEIGHT
+
+    def _postings_of(self, ids_W: Numbers) -> Iterator[slice]:
+        """Where the postings of each wordpiece are."""
+        for place, wordpiece in zip(np.searchsorted(self.wordpieces_O, ids_W).tolist(), ids_W, strict=True):
+            occurs = place < len(self.wordpieces_O) and self.wordpieces_O[place] == wordpiece
+            yield slice(self.starts_O1[place], self.starts_O1[place + 1]) if occurs else slice(0)
 
 
 class Postings:
@@ -108,15 +114,15 @@ class Postings:
     def _parts(self) -> Sequence[_Part]:
         return self._opened()
 
-    def scores(self, wanted: Sequence[Numbers], weight: float) -> Numbers:
-        """λ · b + o of each question and block, float32 [B, V]. wanted: of each question. weight: λ."""
+    def scores(self, wanted: Sequence[WantedWords], weight: float) -> Numbers:
+        """λ · b + ν · n + o of each question and block, float32 [B, V]. wanted: of each question. weight: λ."""
         scores_BV = np.tile(self._offsets_V, (len(wanted), 1))
         if weight:
-            steps = [(most_added(wanted_W) * (weight / _STEPS)).astype(np.float32) for wanted_W in wanted]
+            steps = [(most_added(one.ids_W) * (weight / _STEPS)).astype(np.float32) for one in wanted]
             for number, part in enumerate(self._parts):
                 own = slice(number * PART_BLOCKS, (number + 1) * PART_BLOCKS)
-                for scores_V, wanted_W, steps_W in zip(scores_BV, wanted, steps, strict=True):
-                    part.add_to(scores_V[own], wanted_W, steps_W)
+                for scores_V, one, steps_W in zip(scores_BV, wanted, steps, strict=True):
+                    part.add_to(scores_V[own], one, steps_W)
         return scores_BV
 
 
@@ -206,23 +212,23 @@ def _file(folder: Path, number: int, name: str) -> Path:
 
 @dataclass(frozen=True)
 class LexicalPart:
-    """λ · b(x, z) + o(z) of some questions, which a search adds to the scores of all blocks. weight: λ."""
+    """λ · b(x, z) + ν · n(x, z) + o(z) of questions, which a search adds to the scores of all blocks. weight: λ."""
 
-    wanted: tuple[Numbers, ...]
+    wanted: tuple[WantedWords, ...]
     weight: float
     _known: dict[Postings, Tensor] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, questions: Sequence[str], weight: float) -> LexicalPart:
         """That of each question."""
-        return cls(tuple(map(wanted_wordpieces, questions)), weight)
+        return cls(tuple(map(WantedWords.of, questions)), weight)
 
     def at(self, places: Sequence[int]) -> LexicalPart:
         """That of some of the questions."""
         return LexicalPart(tuple(self.wanted[place] for place in places), self.weight)
 
     def scores(self, postings: Postings) -> Tensor:
-        """λ · b + o of each question and block, float32 [B, V]; computed once, also where several searches need it."""
+        """Of each question and block, float32 [B, V]; computed once, also where several searches need it."""
         if postings not in self._known:
             self._known[postings] = torch.from_numpy(postings.scores(self.wanted, self.weight))
         return self._known[postings]

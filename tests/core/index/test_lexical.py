@@ -17,7 +17,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.index import lexical
 from realm_core.index.generation import Generation
-from realm_core.index.lexical import RANKED_AGAIN, lexical_scores, ranked_again
+from realm_core.index.lexical import NAME_WEIGHT, RANKED_AGAIN, lexical_scores, ranked_again
 from realm_core.index.retriever import DenseRetriever
 from realm_core.model.checkpoint import load_model, save_model
 from realm_core.serving.engine import Engine
@@ -44,15 +44,41 @@ def test_the_score_is_bm25_over_wordpieces() -> None:
         n, tf = with_V[wordpiece], written.count(wordpiece)
         idf = math.log(1 + (blocks - n + 0.5) / (n + 0.5))
         expected += idf * tf * 2.5 / (tf + 1.5 * (0.25 + 0.75 * len(written) / 220))
-    assert lexical_scores(question, [block("Mars", body)]) == [pytest.approx(expected, rel=1e-5)]
+    assert lexical_scores(question, [block("Mars", body)], 1.0) == [pytest.approx(expected, rel=1e-5)]
 
 
 def test_rare_words_count_more_and_repeated_ones_less_and_less() -> None:
     texts = ["It is in the north.", "Polonium is a metal.", "Polonium, polonium.", "Polonium, polonium, polonium."]
-    scores = lexical_scores("What is polonium?", [block("", text) for text in texts])
+    scores = lexical_scores("What is polonium?", [block("", text) for text in texts], 1.0)
     assert scores[0] < scores[1] < scores[2] < scores[3]
     assert scores[3] - scores[2] < scores[2] - scores[1]
-    assert lexical_scores("What is polonium?", [block("", "Nothing of it here")]) == [0.0]
+    assert lexical_scores("What is polonium?", [block("", "Nothing of it here")], 1.0) == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "names"),
+    [
+        ("Who is Quaffelhuber?", "Zbigniew Quaffelhuber looks after it.", 1),
+        ("who is QUAFFELHÜBER", "Zbigniew Quaffelhuber looks after it.", 1),
+        ("Who is Zbigniew Quaffelhuber?", "Zbigniew Quaffelhuber looks after it.", 2),
+        ("Who is Zbigniew Quaffelhuber?", "Quaffelhuber looks after it.", 1),
+        ("Who is Quaffelhuber?", "Nobody looks after it.", 0),
+        ("What is XK4200Z?", "The pump XK4200Z is blue.", 1),
+        ("How hot may the KX-4021 be?", "The KX-4021 is a pump.", 1),
+        ("How hot may the KX-4021 be?", "The KX-4022 is a pump.", 0),
+        ("What is version 2.14.3b of Brelm?", "Version 2.14.3b of Brelm is new.", 1),
+        ("What happened in 14200?", "In 14200 nothing happened.", 0),
+        ("Who was king in the 1620s or on the 30th?", "In the 1620s he was king, on the 30th.", 0),
+        ("What is mid-1760s lighthouse-keeping?", "Mid-1760s lighthouse-keeping", 0),
+        ("Where is the lighthouse?", "The lighthouse is in the north.", 0),
+        ("What is KLM?", "KLM is an airline.", 0),
+        ("Quelle est la capitale de la Finlande ?", "La capitale est Helsinki.", 0),
+    ],
+)
+def test_a_block_that_has_a_name_of_the_question_counts_for_more(question: str, text: str, names: int) -> None:
+    """Names and codes, which are no English words. λ is so small that nothing else counts."""
+    [score] = lexical_scores(question, [block("", text)], 1e-6)
+    assert score == pytest.approx(NAME_WEIGHT * names, abs=1e-3)
 
 
 @given(st.lists(st.floats(-30, 30), max_size=40), st.integers(1, 40), st.sampled_from([0.0, 0.3, 2.0]))
@@ -85,8 +111,8 @@ def test_the_engine_ranks_by_the_sum_and_its_prior_is_one_softmax(tmp_path: Path
     with closing(Engine.load(model, index, corpus)) as engine:
         for question in QUESTIONS:
             ((rows,), (scores,)) = plain.search([question], len(snapshot))
-            own = lexical_scores(question, [snapshot.block(row) for row in rows])
-            sums = {row: f + 3.0 * b for row, f, b in zip(rows, scores, own, strict=True)}
+            own = lexical_scores(question, [snapshot.block(row) for row in rows], 3.0)
+            sums = {row: f + b for row, f, b in zip(rows, scores, own, strict=True)}
             best = sorted(sums, key=lambda row: -sums[row])[:4]
             assert best != rows[:4]  # otherwise this test would show nothing
             ((found,), (logits,)) = summed.search([question], 4)

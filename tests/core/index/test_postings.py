@@ -44,7 +44,7 @@ ARTICLES = {
     **{f"Town {n}": f"Town {n} is a town. It has {n} inhabitants." for n in range(3 * RANKED_AGAIN)},
     "A person": "Zbigniew Quaffelhuber looks after the moorings.",
 }
-QUESTIONS = ["How many moons has Mars?", "titles of 東京", "Who is Quaffelhuber?", "Town 7", ""]
+QUESTIONS = ["How many moons has Mars?", "titles of 東京", "Who is Quaffelhuber?", "Who is Quaffelwirt?", "Town 7", ""]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_every_block_has_the_score_that_it_has_by_itself(snapshot: Snapshot) -> 
     blocks = [snapshot.block(row) for row in range(len(snapshot))]
     scores_BV = LexicalPart.of(QUESTIONS, 0.5).scores(Postings.of(snapshot)).tolist()
     for question, scores in zip(QUESTIONS, scores_BV, strict=True):
-        assert scores == pytest.approx([0.5 * b for b in lexical_scores(question, blocks)], abs=3e-4)
+        assert scores == pytest.approx(lexical_scores(question, blocks, 0.5), abs=3e-4)
     assert postings_folder(snapshot.folder).exists() and not tokens_folder(snapshot.folder).exists()
     in_memory = LexicalPart.of(QUESTIONS, 0.5).scores(Postings.in_memory(snapshot))
     assert in_memory.tolist() == scores_BV
@@ -156,8 +156,8 @@ def test_an_entry_of_the_dictionary_is_scored_lower_in_both_ways(tmp_path: Path)
     snapshot = entry_and_article(tmp_path)
     blocks = [snapshot.block(0), snapshot.block(1)]
     [scores] = LexicalPart.of(["who was quaffelhuber"], 0.5).scores(Postings.of(snapshot)).tolist()
-    lexical = lexical_scores("who was quaffelhuber", blocks)
-    assert scores == pytest.approx([0.5 * lexical[0] + SCORE_OFFSET, 0.5 * lexical[1]], abs=3e-4)
+    lexical = lexical_scores("who was quaffelhuber", blocks, 0.5)
+    assert scores == pytest.approx([lexical[0] + SCORE_OFFSET, lexical[1]], abs=3e-4)
     order, sums = ranked_again("who was quaffelhuber", blocks, [3.0, 2.0], 0.5)
     assert [sums[order.index(place)] for place in (0, 1)] == pytest.approx([3.0 + scores[0], 2.0 + scores[1]], abs=1e-3)
     without = LexicalPart.of(["who was quaffelhuber"], 0.0).scores(Postings.of(snapshot)).tolist()
@@ -256,7 +256,7 @@ def test_engine_and_evaluation_find_the_same(
                 snapshot.block(row).block_id for row in rows
             ]
             ((near,), (fs,)) = plain.search([question], len(snapshot))
-            own = lexical_scores(question, [snapshot.block(row) for row in near])
+            own = lexical_scores(question, [snapshot.block(row) for row in near], 1.0)
             among = len(near) if most_rows else RANKED_AGAIN
             sums = {row: f + b for row, f, b in list(zip(near, fs, own, strict=True))[:among]}
             assert scores == pytest.approx(sorted(sums.values(), reverse=True)[:5], abs=1e-3)

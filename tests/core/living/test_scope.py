@@ -79,7 +79,7 @@ def one_by_one(
         scored = []
         for row, bonus in rows:
             block = view.block(row)
-            [b] = lexical_scores(question, [block])
+            [b] = lexical_scores(question, [block], 1.0)
             scored.append(((vectors([(block.title, block.text)])[0] @ query).item() + bonus + b, row))
         found.append(sorted(scored, key=lambda pair: (-pair[0], pair[1])))
     return found
