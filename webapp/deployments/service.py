@@ -143,11 +143,8 @@ def made_ready(
     doubts = {one.about for one in found.findings if one.verdict is not Verdict.GOOD}
     if doubts - {_EDITED} - ({_QUALITY} if unmeasured else set()):
         return found
-    earlier = None if found.instead_of is None else found.instead_of.index
-    if _EDITED in doubts and earlier is not None and earlier.corpus.name == index.corpus.name:
-        for path in (earlier.path, earlier.corpus.path):
-            get_folder(resolve(path))
-        bringing.carry(earlier, index, by=by)
+    if _EDITED in doubts and found.instead_of is not None and found.instead_of.index.corpus.name == index.corpus.name:
+        _carry(found.instead_of.index, index, by)
         brought = Finding(
             _EDITED, Verdict.GOOD, "What was edited in the corpus that answers now is so in this one, too."
         )
@@ -155,6 +152,26 @@ def made_ready(
         found = replace(found, findings=findings)
     purge_masks.mask_purged(index, by=by)
     return found
+
+
+def edits_wait(index: IndexGeneration) -> bool:
+    """Whether documents were edited in the corpus that answers that an index of the same corpus does not have."""
+    active = Deployment.active()
+    same = active is not None and active.index_id != index.pk and active.index.corpus.name == index.corpus.name
+    return same and active is not None and bringing.edited_above(active.index, index) > 0
+
+
+def bring_edits(index: IndexGeneration, *, by: str) -> None:
+    """Make these edits above the index, too, so that it can be measured beside what answers. Errors as `made_ready`."""
+    active = Deployment.active()
+    if active is not None and edits_wait(index):
+        _carry(active.index, index, by)
+
+
+def _carry(earlier: IndexGeneration, index: IndexGeneration, by: str) -> None:
+    for path in (earlier.path, earlier.corpus.path):
+        get_folder(resolve(path))
+    bringing.carry(earlier, index, by=by)
 
 
 def deploy_ready(found: PairCheck, *, by: str, note: str = "") -> Deployment:

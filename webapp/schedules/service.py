@@ -203,29 +203,42 @@ class _NotReady(Exception):
         self.index, self.model, self.by, self.unmeasured = index, model, by, unmeasured
 
 
+class _EditsWait(Exception):
+    """A step measures an index that lacks what was edited in the corpus that answers."""
+
+    def __init__(self, index: IndexGeneration, model: ModelVersion, by: str) -> None:
+        super().__init__(str(index))
+        self.index, self.model, self.by = index, model, by
+
+
 def _step(take: Callable[[PairCheck | None], Job | None]) -> Job | None:
     """Take a step of a run in a transaction, so that a process which dies has changed nothing; the job that it started.
 
     Where it deploys a pair, it is taken again when that was checked, outside of the transaction: reading, fetching and
-    masking whole artefacts takes minutes, in which others write. If that changes all the time, the next call goes on.
+    masking whole artefacts takes minutes, in which others write. So does bringing edits over to an index that is to be
+    measured. If that changes all the time, the next call goes on.
     """
     ready: PairCheck | None = None
     for _ in range(_ATTEMPTS):
         try:
             with transaction.atomic():
                 return take(ready)
-        except _NotReady as pair:
+        except (_NotReady, _EditsWait) as pair:
             with suppress(EditConflict):
-                ready = _checked(pair)
+                ready = _prepared(pair)
     return None
 
 
-def _checked(pair: _NotReady) -> PairCheck:
+def _prepared(pair: _NotReady | _EditsWait) -> PairCheck | None:
+    """The check of a pair that is to be deployed; None: the edits are brought over. With a refusal: they cannot be."""
     try:
-        return deploying.made_ready(pair.index, model=pair.model, by=pair.by, unmeasured=pair.unmeasured)
+        if isinstance(pair, _NotReady):
+            return deploying.made_ready(pair.index, model=pair.model, by=pair.by, unmeasured=pair.unmeasured)
+        deploying.bring_edits(pair.index, by=pair.by)
     except RealmError as error:
         refused = deploying.Finding("Edited documents", deploying.Verdict.BAD, str(error))
         return PairCheck(pair.model, pair.index, Deployment.active(), (refused,))
+    return None
 
 
 @dataclass(frozen=True)
@@ -248,6 +261,7 @@ def _run(
         schedule.save(update_fields=["last_outcome"])
         return None
     schedule.ingested_by, schedule.corpus, schedule.answering = None, None, Deployment.active()
+    schedule.stage = ScheduleStage.REST
     try:
         step = _begin(schedule, model, by, ready)
     except AlreadyActive as active:
@@ -350,9 +364,16 @@ def _index(
 def _check(
     schedule: Schedule, index: IndexGeneration, model: ModelVersion, by: User | str | None, ready: PairCheck | None
 ) -> _NextStep:
-    """Ask the new pair, and then the active one, the questions that they lack; then deploy it."""
+    """Ask the new pair, and then the active one, the questions that they lack; then deploy it.
+
+    What was edited in the corpus that answers is brought over before: questions may be about it.
+    """
     active = Deployment.active()
-    if schedule.questions is not None:
+    checked = ready is not None and (ready.index, ready.model, ready.instead_of) == (index, model, active)
+    if schedule.questions is not None and not checked:  # else it was measured, and later edits brought over since
+        # Once a run: who edits all the time would have it measured anew for ever.
+        if schedule.stage not in (ScheduleStage.CHECK, ScheduleStage.CHECK_NOW) and deploying.edits_wait(index):
+            raise _EditsWait(index, model, schedule.audit_name)
         candidates = [(ScheduleStage.CHECK, Candidate(model, index.corpus))]
         if active is not None:
             candidates.append((ScheduleStage.CHECK_NOW, Candidate(active.model, active.index.corpus)))
@@ -361,12 +382,13 @@ def _check(
             if started:
                 return _NextStep(f"{index.generation} is built. {stage.label.capitalize()}.", stage, started[0])
     if not schedule.deploy:
-        return _NextStep(f"{index.generation} is built and waits to be deployed.")
+        refusal = ready.refusal if ready is not None and checked else ""
+        return _NextStep(f"{index.generation} is built and waits to be deployed. {refusal}".strip())
     wanted = _is_wanted(schedule)
     if wanted and not growth.is_larger(index.corpus, active):
         return _NextStep(f"{index.generation} is built, and has no more articles than what answers.")
     not_ready = _NotReady(index, model, schedule.audit_name, wanted)
-    if ready is None or (ready.index, ready.model, ready.instead_of) != (index, model, active):
+    if ready is None or not checked:
         raise not_ready
     if not (ready.only_unmeasured if wanted else not (ready.refusal or ready.doubts)):
         says = ready.refusal or " ".join(ready.doubts)

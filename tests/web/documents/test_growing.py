@@ -18,6 +18,7 @@ from realm_core.object_store import put_folder
 from realm_core.runs.activity import Activity
 from tests.in_memory_source import InMemorySource
 from tests.tiny import ARTICLES
+from tests.web.console import ANSWERS, measured, question_set
 from tests.web.documents.conftest import meanwhile
 from webapp.artefacts.registering import record_corpus, record_index
 from webapp.deployments import service as deploying
@@ -25,6 +26,7 @@ from webapp.documents import bringing, purge_masks
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.viewing import current_view, show
+from webapp.evaluations.service import own_normalisation
 from webapp.models import (
     CorpusSnapshot,
     CorpusState,
@@ -124,6 +126,56 @@ def test_edits_are_there_from_the_first_moment_on(
 
 
 @pytest.mark.both_databases
+def test_it_is_measured_with_the_edits_of_what_answers(edited: None, later: IndexGeneration) -> None:
+    """A question about an edited document would be answered worse without it, and nothing ever be deployed."""
+    now, questions = active(), question_set()
+    schedule = Schedule.objects.create(
+        corpus_name=later.corpus.name,
+        trigger="every",
+        hours=1,
+        questions=questions,
+        deploy=True,
+        stage=ScheduleStage.INDEX,
+        corpus=later.corpus,
+        last_job=Job.objects.create(kind=JobKind.INDEX, state=JobState.SUCCEEDED),
+    )
+    for index, stage in ((later, ScheduleStage.CHECK), (now, ScheduleStage.CHECK_NOW)):
+        [job] = scheduling.advance()
+        schedule.refresh_from_db()
+        assert (job.kind, job.parameters["index"], schedule.stage) == (JobKind.EVALUATE, index.pk, stage)
+        state = index.state_now()
+        assert state is not None and state.has_edits
+        own = own_normalisation(now.model)
+        measured(now.model, index, questions, ANSWERS, normalisation=own, state_id=state.state_id)
+        if index == later:  # who edits meanwhile does not have it measured anew
+            documents.change("turku", replace(TURKU, source=Text("Turku lies at the Aura.")), by=None)
+        Job.objects.filter(pk=job.pk).update(state=JobState.SUCCEEDED)
+    assert scheduling.advance() == []
+    schedule.refresh_from_db()
+    assert active() == later, schedule.last_outcome
+    holder().refresh(wait=True)
+    assert show("turku").text == "Turku lies at the Aura." and show("Nile").status == "removed"
+
+
+def test_what_cannot_be_brought_over_is_not_measured(edited: None, snapshots: Snapshots) -> None:
+    """The same text has another id in the later corpus."""
+    texts = {**ARTICLES, f"id of {BACH}": "Q1339"}
+    later = snapshots({**texts, "Oslo": "Oslo is in Norway."})
+    schedule = Schedule.objects.create(
+        corpus_name=later.corpus.name,
+        trigger="every",
+        hours=1,
+        questions=question_set(),
+        deploy=True,
+        stage=ScheduleStage.INDEX,
+        corpus=later.corpus,
+        last_job=Job.objects.create(kind=JobKind.INDEX, state=JobState.SUCCEEDED),
+    )
+    assert scheduling.advance() == []
+    schedule.refresh_from_db()
+    assert f"was not deployed: The document {BACH} cannot be brought over" in schedule.last_outcome
+
+
 def test_what_is_edited_while_a_pair_is_prepared_is_there_too(
     edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
