@@ -55,6 +55,10 @@ document.addEventListener("DOMContentLoaded", () => {
   pressed?.dispatchEvent(new Event("change", { bubbles: true }));
 });
 
+// Going back or forward before htmx is there changes the address alone; the page that belongs to it is fetched then.
+const path = document.getElementById("main")?.dataset.path;
+if (path && path !== location.pathname) location.reload();
+
 // In the question box Enter asks and Shift+Enter starts a new line, as in a search box.
 document.addEventListener("keydown", (event) => {
   const composing = event.isComposing || event.keyCode === 229; // an input method is choosing characters

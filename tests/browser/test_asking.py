@@ -60,6 +60,15 @@ def test_ask_and_read_the_answer_without_leaving_the_page(
     page.go_forward()
     expect(page.locator(".answer__text")).to_have_text("Stanley Kubrick")
 
+    # On a slow connection one can be back, and forward again, before the scripts have come.
+    page.route("**/htmx-2.min.js", lambda route: None)
+    page.go_back(wait_until="commit")
+    expect(page.get_by_role("heading", name="Ask a question")).to_be_visible()
+    page.evaluate("history.forward()")
+    page.wait_for_url("**/answers/**", wait_until="commit")
+    page.unroute("**/htmx-2.min.js")
+    expect(page.locator(".answer__text")).to_have_text("Stanley Kubrick")
+
 
 def test_shift_and_enter_begin_a_new_line(live_server: LiveServer, engine: FakeEngine, page: Page) -> None:
     page.goto(live_server.url)
