@@ -9,6 +9,7 @@ Michigan and Huron are"), otherwise by the words around ("types are igneous, sed
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -29,7 +30,9 @@ _ASKS_SO_MANY: Final = tuple(
     )
 )
 _ASKS_ALL: Final = re.compile(
-    r"\blist (?:of|all)\b|^(?:list|name) (?:all )?the \w+s\b|\bnames of (?:all|the)\b|\bnames\W*$|\bmembers\b"
+    r"^(?:(?:what is|give me) )?(?:an? |the )?list (?:of|all)\b|^(?:list|name) (?:all )?the \w+s\b"
+    r"|\bnames of (?:all|the)\b"
+    r"|\b(?:names|members)\W*$|^(?:the )?members of\b|^who (?:are|were) (?:all )?the (?:\w+ )?members\b"
     r"|\bwhat (?:are|were) (?:the |some )?(?:\w+ )?"
     r"(?:symptoms|ingredients|types|kinds|parts|colou?rs|branches|stages)\b"
     r"|\b(?:what|which) \w+s (?:make|made) up\b"
@@ -47,7 +50,7 @@ _CLAUSE: Final = re.compile(
     r"\b(?:such as|along|together|also (?:called|known)|is|are|was|were|has|have|had|that|which|who|whose|where|when)\b"
 )
 _CAPITAL: Final = re.compile(r"(?:the )?[A-ZÀ-ÞΑ-Ω\"“]")
-_JOINS_NAMES: Final = r"(?:of|the|de|la|le|du|des|da|di|del|van|von|der|and|in|on|for)"
+_JOINS_NAMES: Final = r"(?:of|the|de|la|le|du|des|da|di|del|van|von|der)"
 _NAME: Final = rf"{_CAPITAL.pattern}\S*(?: (?:{_JOINS_NAMES} )*{_CAPITAL.pattern}\S*)*(?: \([^()]*\))?"
 _NAME_AT_END: Final = re.compile(rf"(?<![^\s—–]){_NAME}$")
 _NAME_AT_START: Final = re.compile(_NAME)
@@ -95,14 +98,20 @@ def _enumerations(text: str, start: int, end: int) -> Iterator[list[Span]]:
             began = separator.end()
             if separator["last"] is not None:
                 candidates = (_trimmed(text, [*parts[first:], (began, stretch.end())]) for first in range(len(parts)))
-                if items := next(filter(None, candidates), None):
-                    yield items
+                yield from itertools.islice(filter(None, candidates), 1)
                 parts = []
+
+
+def _halves(item: str) -> bool:
+    """Whether it has one of two brackets or quotation marks: it is cut out of something else."""
+    return item.count("(") != item.count(")") or item.count('"') % 2 == 1 or item.count("“") != item.count("”")
 
 
 def _trimmed(text: str, items: list[Span]) -> list[Span] | None:
     """The first item without the words before it, and the last without those after it; None if they are no list."""
     (start, first_end), *inner, (last_start, end) = items
+    if any(_halves(text[one:last]) for one, last in inner):
+        return None
     start += len(text[start:first_end]) - len(text[start:first_end].lstrip())
     if any(last - one > _LONGEST_ITEM or _CLAUSE.search(text, one, last) for one, last in inner):
         return None
@@ -110,7 +119,8 @@ def _trimmed(text: str, items: list[Span]) -> list[Span] | None:
     named = [first is not None, *(bool(_CAPITAL.match(text, one, other)) for one, other in inner), last is not None]
     if first and last and all(named):
         return [(first.start(), first_end), *inner, (last_start, last.end() - (text[last.end() - 1] in ",.;:"))]
-    if any(named[1:-1]) or named[0] is not named[-1]:
+    at_start = inner and first is not None and first.start() == start  # where every word has a capital
+    if any(named[1:]) or (named[0] and not at_start):
         return None
     if before := _BEFORE_FIRST.match(text, start, first_end):
         start = before.end()
