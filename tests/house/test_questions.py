@@ -41,6 +41,7 @@ UNANSWERABLE = (
     "visitor-none-dev",
     "countries-none-dev",
     "guest-none-test",
+    "kinds-none-dev",
 )
 
 
