@@ -77,7 +77,9 @@ def items_asked_for(question: str) -> range:
 
 
 def enumeration_around(text: str, sentence: Span, span: Span, counts: range) -> Span | None:
-    """The enumeration of so many items in a sentence that the span is part of."""
+    """The enumeration of so many items in a sentence that the span is part of; None if it is one itself."""
+    if any(len(items) in counts for items in _enumerations(text, *span)):
+        return None  # the reader knows better where it begins: "radium and polonium", not "elements radium and …"
     for items in _enumerations(text, *sentence):
         start, end = items[0][0], items[-1][1]
         if len(items) in counts and start <= span[0] and span[1] <= end:

@@ -95,6 +95,8 @@ def test_how_many_are_asked_for(question: str, items: range) -> None:
         ("list of the sitcoms", 'He wrote "One", behind "Two, Three", and Four.', '"One"', '"One"'),
         ("Which two countries?", "He met Michael Smith and earned a prize.", "Michael Smith", "Michael Smith"),
         ("Which two countries?", "It joins Montjoie and Arve in France.", "France", "France"),
+        ("Which two elements?", "The elements radium and polonium.", "radium and polonium", "radium and polonium"),
+        ("Which two elements?", "The elements radium and polonium.", "polonium", "elements radium and polonium"),
         # Who asks for one gets one
         ("Which lake is the largest?", "They are Superior, Michigan, and Huron.", "Superior", "Superior"),
     ],
