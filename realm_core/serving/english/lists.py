@@ -57,7 +57,7 @@ _NAME_AT_START: Final = re.compile(_NAME)
 _BEFORE_FIRST: Final = re.compile(
     r".*\b(?:is|are|was|were|be|include|includes|including|of|as|namely|called|named|termed|into|by|from|"
     r"between|with|like|for|in|to|on|have|has|contains?|being|either|both|the|an?|its|their|causes?)\s+",
-    re.DOTALL,
+    re.DOTALL | re.IGNORECASE,
 )
 _AFTER_LAST: Final = re.compile(
     r"\s(?:that|which|who|whose|where|when|in|on|at|is|are|was|were|with|for|from|by|as|to|of|have|has|being|can|may|"
