@@ -46,6 +46,7 @@ _STRETCH: Final = re.compile(r"(?:(?![:;—]| – ).)+", re.DOTALL)  # of a sent
 _SEPARATOR: Final = re.compile(r"(?P<last>,? (?:and|or|&)(?: also|, [^,]{1,25},)? )|, ")
 _ASIDE: Final = re.compile(r"\([^()]*\)")
 _LONGEST_ITEM: Final = 60  # characters
+_LONGEST: Final = 250  # characters of an enumeration
 _CLAUSE: Final = re.compile(
     r"\b(?:such as|along|together|also (?:called|known)|is|are|was|were|has|have|had|that|which|who|whose|where|when)\b"
 )
@@ -82,7 +83,7 @@ def enumeration_around(text: str, sentence: Span, span: Span, counts: range) -> 
         return None  # the reader knows better where it begins: "radium and polonium", not "elements radium and …"
     for items in _enumerations(text, *sentence):
         start, end = items[0][0], items[-1][1]
-        if len(items) in counts and start <= span[0] and span[1] <= end:
+        if len(items) in counts and start <= span[0] and span[1] <= end <= start + _LONGEST:
             return start, end
     return None
 
@@ -100,20 +101,21 @@ def _enumerations(text: str, start: int, end: int) -> Iterator[list[Span]]:
             began = separator.end()
             if separator["last"] is not None:
                 candidates = (_trimmed(text, [*parts[first:], (began, stretch.end())]) for first in range(len(parts)))
-                yield from itertools.islice(filter(None, candidates), 1)
+                yield from itertools.islice((items for items in candidates if items and not _cut(text, items)), 1)
                 parts = []
 
 
-def _halves(item: str) -> bool:
-    """Whether it has one of two brackets or quotation marks: it is cut out of something else."""
-    return item.count("(") != item.count(")") or item.count('"') % 2 == 1 or item.count("“") != item.count("”")
+def _cut(text: str, items: list[Span]) -> bool:
+    """Whether an item has one of two brackets or quotation marks: it is cut out of something else."""
+    written = [text[start:end] for start, end in items]
+    return any(
+        one.count("(") != one.count(")") or one.count('"') % 2 or one.count("“") != one.count("”") for one in written
+    )
 
 
 def _trimmed(text: str, items: list[Span]) -> list[Span] | None:
     """The first item without the words before it, and the last without those after it; None if they are no list."""
     (start, first_end), *inner, (last_start, end) = items
-    if any(_halves(text[one:last]) for one, last in inner):
-        return None
     start += len(text[start:first_end]) - len(text[start:first_end].lstrip())
     if any(last - one > _LONGEST_ITEM or _CLAUSE.search(text, one, last) for one, last in inner):
         return None

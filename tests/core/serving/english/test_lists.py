@@ -97,6 +97,13 @@ def test_how_many_are_asked_for(question: str, items: range) -> None:
         ("Which two countries?", "It joins Montjoie and Arve in France.", "France", "France"),
         ("Which two elements?", "The elements radium and polonium.", "radium and polonium", "radium and polonium"),
         ("Which two elements?", "The elements radium and polonium.", "polonium", "elements radium and polonium"),
+        (
+            "list of aims",
+            "He (but not to), the Ends, the Goals and the Aims.",
+            "the Ends",
+            "the Ends, the Goals and the Aims",
+        ),
+        ("list of all", "He met " + "Ann, " * 60 + "and Eve.", "Eve", "Eve"),
         # Who asks for one gets one
         ("Which lake is the largest?", "They are Superior, Michigan, and Huron.", "Superior", "Superior"),
     ],
