@@ -99,7 +99,7 @@ def test_how_many_are_asked_for(question: str, items: range) -> None:
         ("Which two elements?", "The elements radium and polonium.", "polonium", "elements radium and polonium"),
         (
             "list of aims",
-            "He (but not to), the Ends, the Goals and the Aims.",
+            "It has (but: not only), the Ends, the Goals and the Aims.",
             "the Ends",
             "the Ends, the Goals and the Aims",
         ),
