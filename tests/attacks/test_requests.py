@@ -186,7 +186,13 @@ def lists(ends: dict[str, list[Any]]) -> Iterator[tuple[str, str]]:
                 yield address, parameter["name"]
 
 
-NAMES = ("name", "language", "document_id")  # any text could be one, and none is called like these
+NAMES = (
+    "name",
+    "language",
+    "document_id",
+    "action",
+    "corpus_name",
+)  # any text could be one, and none is called like these
 # Any text could be one, and the files of this corpus are not there.
 UNREAD = {
     *(("/api/v1/documents", name) for name in ("title", "collection")),
