@@ -103,6 +103,7 @@ def test_how_many_are_asked_for(question: str, items: range) -> None:
             "the Ends",
             "the Ends, the Goals and the Aims",
         ),
+        ("list of foods", "He ate (or: drank wine, beer), bread, salt and oil.", "salt", "bread, salt and oil"),
         ("list of all", "He met " + "Ann, " * 60 + "and Eve.", "Eve", "Eve"),
         # Who asks for one gets one
         ("Which lake is the largest?", "They are Superior, Michigan, and Huron.", "Superior", "Superior"),

@@ -81,6 +81,7 @@ def test_the_term_is_no_definition_of_itself() -> None:
     ("question", "text", "read", "answer"),
     [
         ("On what date did he land?", "He landed on July 20, 1969, at night.", "1969", "July 20, 1969"),
+        ("landing date", "Born on 5 May 1930, he landed on July 20, 1969.", "1969", "July 20, 1969"),
         ("moon landing date", "He landed on 20 July 1969.", "July 1969", "20 July 1969"),
         ("When is her birthday?", "She was born on 20 July.", "July", "20 July"),
         ("What day was it?", "It was in July 1969.", "1969", "1969"),
