@@ -1,6 +1,6 @@
 """The lexical part of the prior: how many rare words of a question a block has, added to f(x, z).
 
-    s(x, z) = f(x, z) + λ · b(x, z) + ν · n(x, z) + o(z)
+    s(x, z) = f(x, z) + λ · b(x, z) + ν · n(x, z) + μ · c(x, z) + o(z)
     b(x, z) = Σ over the question's wordpieces w of  idf(w) · tf(w) · (k₁ + 1) / (tf(w) + k₁ · (1 − β + β · |z| / L))
 
 b is BM25 (Robertson and Zaragoza, 2009) with k₁ = 1.5 and β = 0.75 over the wordpieces of title and body. The sum is
@@ -8,10 +8,11 @@ the prior's logit, so p(z|x) stays one softmax. How rare a wordpiece is was coun
 is a constant: b depends on the question and the block alone, so a document that comes or goes changes no other
 block's. n is the number of the question's names and codes that the block has: of words that English has not, all of
 whose wordpieces are among the block's. b of such a word is that of its pieces, which need not be rare ("my ##tton").
-n is left out where λ is 0. o depends on the source of the block's article, and is 0 but for a dictionary's entries.
+c tells which of the question's words the block has near each other (`proximity.py`). n and c are left out where λ is
+0. o depends on the source of the block's article, and is 0 but for a dictionary's entries.
 
 The best blocks by s are found exactly where all blocks are scored (`postings.py`). In a larger corpus, and in
-approximate search, b is added for the 20 nearest blocks, which are ranked again.
+approximate search, b, n and c are added for the 20 nearest blocks, which are ranked again.
 
 Legend: V wordpieces of the vocabulary, W different ones of the question (or of a name in it), T wordpieces of a block.
 """
@@ -21,9 +22,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from pathlib import Path
-from typing import Any, Final
+from functools import lru_cache
+from typing import Final
 
 import numpy as np
 import torch
@@ -32,21 +32,21 @@ from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.wordnet import ADDRESS, SCORE_OFFSET
 from realm_core.errors import RealmError
+from realm_core.index.proximity import Proximity
+from realm_core.index.rarity import Numbers, idf
 from realm_core.index.tasks import CountWordpieces
 from realm_core.runs.activity import Activity
-from realm_core.tensors import load_tensors, save_tensors
+from realm_core.tensors import save_tensors
 from realm_core.text.joins import TITLE_WORDPIECES
 from realm_core.text.language import foreign_language
 from realm_core.text.spelling import english, folded
 from realm_core.text.wordpieces import Wordpieces
 
-Numbers = np.ndarray[Any, np.dtype[Any]]
 RANKED_AGAIN = 20  # nearest blocks; with 100, recall of the best five was no higher
-NAME_WEIGHT: Final = 4.0  # ν; docs/results.md, “Names that a block only mentions”
+NAME_WEIGHT: Final = 4.0  # ν; docs/experiments.md, “Names that a block only mentions”
 _SHORTEST_NAME: Final = 4  # characters; shorter ones are abbreviations, whose pieces are in too many blocks
 _WORD = re.compile(r"[a-z0-9]+(?:[-./][a-z0-9]+)*")
 _NUMBER = re.compile(r"\d+[a-z]*")  # also an ordinal, a decade, or a number with its unit
-_COUNTS = Path(__file__).with_name("wordpiece_counts.safetensors")
 _K1, _BETA = 1.5, 0.75
 _LENGTH = 220.0  # L, in wordpieces
 _AT_ONCE = 4096
@@ -111,7 +111,7 @@ def offsets(snapshot: Snapshot) -> Numbers:
 
 def most_added(wordpieces: Numbers) -> Numbers:
     """What a wordpiece adds to b of a block at most."""
-    most: Numbers = _rarity()[wordpieces.astype(np.int64)] * (_K1 + 1)
+    most: Numbers = idf()[wordpieces.astype(np.int64)] * (_K1 + 1)
     return most
 
 
@@ -133,10 +133,12 @@ def ranked_again(
 ) -> tuple[list[int], list[float]]:
     """The places of the blocks, which are given in the order of f, by their new scores, and these, best first.
 
-    s for the first `RANKED_AGAIN` blocks, and s without b and n for all after them. weight: λ.
+    s for the first `RANKED_AGAIN` blocks, and s without b, n and c for all after them. weight: λ.
     """
     again = blocks[: RANKED_AGAIN if weight else 0]
-    own = lexical_scores(question, again, weight) + [0.0] * (len(blocks) - len(again))
+    proximity = Proximity.of(question)
+    own = [b + proximity.score(block) for b, block in zip(lexical_scores(question, again, weight), again, strict=True)]
+    own += [0.0] * (len(blocks) - len(again))
     sums = [score + added + offset(block) for score, added, block in zip(scores, own, blocks, strict=True)]
     order = sorted(range(len(sums)), key=lambda place: -sums[place])  # stable
     return order, [sums[place] for place in order]
@@ -145,15 +147,6 @@ def ranked_again(
 def candidates(k: int) -> int:
     """The number of nearest blocks that must be found so that the k best can be taken."""
     return max(k, RANKED_AGAIN)
-
-
-@cache
-def _rarity() -> Numbers:
-    """idf [V]: log(1 + (N − n + ½) / (n + ½)) for a wordpiece that n of N blocks have."""
-    counts = load_tensors(_COUNTS)
-    with_V, blocks = counts["blocks_with"].double(), int(counts["blocks"])
-    rarity: Numbers = torch.log1p((blocks - with_V + 0.5) / (with_V + 0.5)).float().numpy()
-    return rarity
 
 
 def main(task: CountWordpieces, activity: Activity) -> None:

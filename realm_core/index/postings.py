@@ -31,14 +31,15 @@ from realm_core.corpus.tokens import BlockTokens, open_tokens, tokenised
 from realm_core.errors import CannotStore, RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
 from realm_core.index.choice import EXACT_ROWS
-from realm_core.index.lexical import NAME_WEIGHT, Numbers, WantedWords, most_added, offsets, shares
+from realm_core.index.lexical import NAME_WEIGHT, WantedWords, most_added, offsets, shares
+from realm_core.index.rarity import Numbers
 from realm_core.runs.activity import Activity
 from realm_core.runs.locks import exclusive
 from realm_core.text.wordpieces import Wordpieces
 
 MOST_ROWS = EXACT_ROWS
 """Of a corpus whose blocks are all scored. Where all vectors are, this takes a tenth of their time, and half as much
-memory as they do, mapped (docs/results.md). Approximate search looks at far fewer blocks."""
+memory as they do, mapped (docs/experiments.md). Approximate search looks at far fewer blocks."""
 PART_BLOCKS = 1 << 15  # 16 bits can tell twice as many apart, which would take twice the memory to make
 FORMAT = 1  # raise it when a block's wordpieces or what they count change
 _STEPS: Final = 65_535

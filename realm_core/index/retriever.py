@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
@@ -16,6 +17,7 @@ from realm_core.index.embedding import embed
 from realm_core.index.generation import Generation
 from realm_core.index.lexical import candidates, ranked_again
 from realm_core.index.postings import MOST_ROWS, LexicalPart, Postings
+from realm_core.index.proximity import best_with_proximity
 from realm_core.index.search import ExactSearch
 from realm_core.model.checkpoint import Model
 from realm_core.text.joins import join_query
@@ -63,11 +65,10 @@ class DenseRetriever:
         joined = join_query(self._wordpieces, questions, self._model.config.query_wordpieces)
         with torch.inference_mode():
             queries_BD = embed(self._model.query, joined)
-            if self._snapshot is None or self._postings is not None:
-                added_BN = None
-                if self._postings is not None:
-                    added_BN = LexicalPart.of(questions, weight).scores(self._postings)
-                rows_BK, scores_BK = self._search.search(queries_BD, k, added_BN)
+            if self._postings is not None:
+                return self._search_words(questions, queries_BD, k)
+            if self._snapshot is None:
+                rows_BK, scores_BK = self._search.search(queries_BD, k)
                 return rows_BK.tolist(), scores_BK.tolist()
             rows_BC, scores_BC = self._search.search(queries_BD, candidates(k))
         rows, scores = rows_BC.tolist(), scores_BC.tolist()
@@ -77,6 +78,26 @@ class DenseRetriever:
             order, sums = ranked_again(question, blocks, own_scores, weight)
             found.append(([own_rows[place] for place in order[:k]], sums[:k]))
         return [own for own, _ in found], [own for _, own in found]
+
+    def _search_words(
+        self, questions: Sequence[str], queries_BD: Tensor, k: int
+    ) -> tuple[list[list[int]], list[list[float]]]:
+        """`search` where every block is scored by its words, too."""
+        assert self._snapshot is not None and self._postings is not None
+        weight = self._model.config.lexical_weight
+        added_BN = LexicalPart.of(questions, weight).scores(self._postings)
+
+        def best(places: list[int], counts: list[int]) -> list[tuple[list[int], list[float]]]:
+            rows_BM, scores_BM = self._search.search(queries_BD[places], max(counts), added_BN[places])
+            pairs = zip(rows_BM.tolist(), scores_BM.tolist(), counts, strict=True)
+            return [(rows[:count], scores[:count]) for rows, scores, count in pairs]
+
+        ks = [k] * len(questions)
+        if not weight:
+            found = best(list(range(len(questions))), ks)
+        else:
+            found = best_with_proximity(questions, ks, best, self._snapshot.block)
+        return [rows for rows, _ in found], [scores for _, scores in found]
 
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
         """The rows of `search`, without scores."""

@@ -17,6 +17,7 @@ from realm_core.index.choice import WantedSearch
 from realm_core.index.lexical import candidates, ranked_again
 from realm_core.index.manifest import read_manifest
 from realm_core.index.postings import LexicalPart, Postings
+from realm_core.index.proximity import best_with_proximity
 from realm_core.index.retriever import check_manifest_fits
 from realm_core.index.search import LexicalSearch, Search, SearchWith, search_without
 from realm_core.living.index import LivingIndex, check_fits
@@ -138,9 +139,18 @@ def best(
     temperature: float,
     lexical_weight: float,
 ) -> list[tuple[list[Block], list[float]]]:
-    """The best blocks of each question with their scores: of `nearest` + λ · b(x, z) + o(z) (`index/lexical.py`)."""
+    """The best blocks of each question with their scores: of `nearest` + all that `index/lexical.py` adds."""
     if corpus.adds_lexical:
-        return nearest(corpus, queries_BD, wanted, temperature, LexicalPart.of(questions, lexical_weight))
+        lexical = LexicalPart.of(questions, lexical_weight)
+        if not lexical_weight:
+            return nearest(corpus, queries_BD, wanted, temperature, lexical)
+
+        def so_many(places: list[int], counts: list[int]) -> list[tuple[list[Block], list[float]]]:
+            more = [replace(wanted[place], k=count) for place, count in zip(places, counts, strict=True)]
+            own = lexical if len(places) == len(wanted) else lexical.at(places)
+            return nearest(corpus, queries_BD[places], more, temperature, own)
+
+        return best_with_proximity(questions, [one.k for one in wanted], so_many, lambda block: block)
     found = []
     more = [replace(one, k=candidates(one.k)) for one in wanted]
     near = nearest(corpus, queries_BD, more, temperature)

@@ -15,9 +15,11 @@ from torch import Tensor
 
 from realm_core.corpus.records import Block
 from realm_core.serving.english.follow_ups import is_follow_up
-from realm_core.serving.english.unknown_words import UnknownWords
+from realm_core.serving.english.superlatives import names_other_places, ranked_of
+from realm_core.serving.english.unknown_words import DOUBT, UnknownWords
 from realm_core.serving.english.wrong_kinds import cannot_answer, spans_of
 from realm_core.serving.english.years import names_all, years_to_name
+from realm_core.text.superlatives import Ranked
 from realm_core.text.wordpieces import Encoded
 
 PENALTY: Final = 12.0  # odds of 160,000 to one against
@@ -31,16 +33,25 @@ class Rules:
     unknown: UnknownWords
     is_follow_up: bool
     wrong_kind: re.Pattern[str] | None
+    ranked: Ranked | None
 
     @classmethod
     def of(cls, question: str) -> Rules:
-        return cls(years_to_name(question), UnknownWords.of(question), is_follow_up(question), cannot_answer(question))
+        return cls(
+            years_to_name(question),
+            UnknownWords.of(question),
+            is_follow_up(question),
+            cannot_answer(question),
+            ranked_of(question),
+        )
 
     def applied(self, logits_LM: Tensor, block: Block, body: Encoded) -> Tensor:
         """The logits of a block's spans, those that cannot be the answer lowered: [L, M]."""
         if self.is_follow_up or not names_all(self.years, block):
             return logits_LM - PENALTY
         logits_LM = logits_LM - self.unknown.against(block, PENALTY)
+        if names_other_places(self.ranked, block):
+            logits_LM = logits_LM - DOUBT
         if self.wrong_kind is not None:
             return logits_LM - PENALTY * spans_of(self.wrong_kind, body, block.text, logits_LM.shape[1])
         return logits_LM

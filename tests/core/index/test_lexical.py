@@ -18,6 +18,7 @@ from realm_core.errors import RealmError
 from realm_core.index import lexical
 from realm_core.index.generation import Generation
 from realm_core.index.lexical import NAME_WEIGHT, RANKED_AGAIN, lexical_scores, ranked_again
+from realm_core.index.proximity import Proximity
 from realm_core.index.retriever import DenseRetriever
 from realm_core.model.checkpoint import load_model, save_model
 from realm_core.serving.engine import Engine
@@ -112,7 +113,10 @@ def test_the_engine_ranks_by_the_sum_and_its_prior_is_one_softmax(tmp_path: Path
         for question in QUESTIONS:
             ((rows,), (scores,)) = plain.search([question], len(snapshot))
             own = lexical_scores(question, [snapshot.block(row) for row in rows], 3.0)
-            sums = {row: f + b for row, f, b in zip(rows, scores, own, strict=True)}
+            proximity = Proximity.of(question)
+            sums = {
+                row: f + b + proximity.score(snapshot.block(row)) for row, f, b in zip(rows, scores, own, strict=True)
+            }
             best = sorted(sums, key=lambda row: -sums[row])[:4]
             assert best != rows[:4]  # otherwise this test would show nothing
             ((found,), (logits,)) = summed.search([question], 4)

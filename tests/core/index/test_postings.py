@@ -28,6 +28,7 @@ from realm_core.index.build import build
 from realm_core.index.generation import Generation
 from realm_core.index.lexical import RANKED_AGAIN, lexical_scores, ranked_again
 from realm_core.index.postings import LexicalPart, Postings, keep_postings
+from realm_core.index.proximity import Proximity
 from realm_core.index.retriever import DenseRetriever
 from realm_core.living import search
 from realm_core.model.checkpoint import load_model, save_model, weighted
@@ -256,7 +257,10 @@ def test_engine_and_evaluation_find_the_same(
                 snapshot.block(row).block_id for row in rows
             ]
             ((near,), (fs,)) = plain.search([question], len(snapshot))
-            own = lexical_scores(question, [snapshot.block(row) for row in near], 1.0)
+            blocks, proximity = [snapshot.block(row) for row in near], Proximity.of(question)
+            own = [
+                b + proximity.score(one) for b, one in zip(lexical_scores(question, blocks, 1.0), blocks, strict=True)
+            ]
             among = len(near) if most_rows else RANKED_AGAIN
             sums = {row: f + b for row, f, b in list(zip(near, fs, own, strict=True))[:among]}
             assert scores == pytest.approx(sorted(sums.values(), reverse=True)[:5], abs=1e-3)

@@ -1,0 +1,74 @@
+"""A block that has a question's superlative with other ordinals alone is doubted."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from realm_core.corpus.records import Block
+from realm_core.serving.english.rules import Rules
+from realm_core.serving.english.superlatives import names_other_places, ranked_of
+from realm_core.serving.english.unknown_words import DOUBT
+from realm_core.text.wordpieces import Wordpieces
+
+
+def block(text: str) -> Block:
+    return Block(0, "0" * 32, "Ahmedabad", text, 0, 0, len(text), "", "")
+
+
+@pytest.mark.parametrize(
+    ("question", "superlative", "place"),
+    [
+        ("What is the second largest city in Gujarat?", "largest", 2),
+        ("What is the second-largest city in Gujarat?", "largest", 2),
+        ("2nd biggest country in africa", "largest", 2),
+        ("biggest lake north america", "largest", 1),
+        ("What is the fourth most populous city in Russia?", "most populous", 4),
+        ("tallest animal in the world", "highest", 1),
+    ],
+)
+def test_what_is_asked_for(question: str, superlative: str, place: int) -> None:
+    ranked = ranked_of(question)
+    assert ranked is not None and (ranked.superlative, ranked.place) == (superlative, place)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "",
+        "Who is the best-known painter?",
+        "Which planet is the largest?",
+        "Name one of the largest lakes.",
+        "What is the largest city in the second largest country?",
+        "Where is the west?",
+    ],
+)
+def test_a_question_without_one_superlative_and_its_noun_asks_for_no_place(question: str) -> None:
+    assert ranked_of(question) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("It is the second-largest city in Gujarat.", False),
+        ("Ahmedabad is the largest city in Gujarat.", True),
+        ("It is the 3rd biggest City of Gujarat, and the largest port.", True),
+        ("It is the largest city in Gujarat and the second largest city in the west.", False),
+        ("It is one of the largest cities in Gujarat.", False),
+        ("The largest cities are Ahmedabad and Surat.", False),
+        ("It is the third-largest city after Surat.", False),
+        ("It is the largest port in Gujarat.", False),
+        ("It is a city in Gujarat.", False),
+        ("", False),
+    ],
+)
+def test_a_block_that_names_other_places_alone(text: str, other: bool) -> None:
+    assert names_other_places(ranked_of("What is the second largest city in Gujarat?"), block(text)) == other
+    assert not names_other_places(ranked_of("Where is Gujarat?"), block(text))
+
+
+def test_all_its_spans_count_for_less() -> None:
+    logits_LM, rules = torch.zeros(3, 2), Rules.of("What is the second largest city in Gujarat?")
+    [body] = Wordpieces.default().encode(["Ahmedabad is large."])
+    for text, lowered in (("It is the largest city in Gujarat.", DOUBT), ("It is the second-largest city.", 0.0)):
+        assert torch.equal(rules.applied(logits_LM, block(text), body), torch.full((3, 2), -lowered))
