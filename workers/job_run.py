@@ -51,6 +51,7 @@ from workers.run_files import RunFiles, note
 log = logging.getLogger(__name__)
 
 _FULL_BYTES: Final = 1 << 20  # what is free of a disk that counts as full
+_STOPPED_WITH_WORKER: Final = "It was stopped with the service, and goes on when that starts again."
 
 shutting_down = threading.Event()  # set once, when this worker is asked to end
 
@@ -247,7 +248,8 @@ class JobRun:
             self._finish(JobState.STOPPED, files)
         elif reason is Reason.SHUTDOWN:
             # Not sent: this worker might receive the message itself. The next one that starts sends it.
-            self._job.give_back(self._owner)
+            note(files.folder, _STOPPED_WITH_WORKER)
+            self._job.give_back(self._owner, error=_STOPPED_WITH_WORKER, log=files.log_tail())
         elif status == EXIT_STOPPED:
             self._finish(JobState.STOPPED, files)
         elif status == EXIT_LOCKED:

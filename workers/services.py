@@ -76,7 +76,7 @@ def worker(app: str = "workers.app") -> Service:
             "--pool=threads",
             *("--without-gossip", "--without-mingle", "--without-heartbeat"),
         ),
-        grace_s=12.0,  # longer than a job gets to reach a safe point
+        grace_s=20.0,  # longer than a job gets to reach a safe point, and to record that on a busy machine
     )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import os
 import shutil
 import signal
@@ -42,6 +43,9 @@ _DEATHS_BEFORE_READY = 3  # after so many, starting is considered impossible
 _STILL_LOADING_EVERY_S = 15.0
 _LIMIT_LOGS_EVERY_S = 60.0
 _PREPARE_GRACE_S = 10.0
+# Within it a second signal is the first one once more: where SIGTERM is sent to a whole group, `make` passes it on to
+# those who have got it already.
+_SAME_REQUEST_S = 1.0
 _ACCOUNT = "Administrator account: "  # start of setup_data's line that is repeated at the end
 
 
@@ -62,12 +66,17 @@ class Supervisor:
         self._children: list[KeptProcess] = []
         self._account = ""  # line about a new administrator, until it has been printed
         self._stop = threading.Event()
-        self._impatient = False
+        self._asked_at = math.inf
+        self._impatient = False  # asked a second time
 
     def listen_to_signals(self) -> None:
         def request(_number: int, _frame: FrameType | None) -> None:
-            self._impatient = self._stop.is_set()  # a second signal
-            self._stop.set()
+            now = time.monotonic()
+            if not self._stop.is_set():
+                self._asked_at = now
+                self._stop.set()
+            elif now - self._asked_at > _SAME_REQUEST_S:
+                self._impatient = True
 
         signal.signal(signal.SIGINT, request)
         signal.signal(signal.SIGTERM, request)

@@ -23,15 +23,26 @@ HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 _WORKER = "import time; print('working', flush=True); time.sleep(300)"
 _DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(300)"
+_SLOW = """
+import signal, time
+
+def end(*_):
+    time.sleep(0.5)
+    raise SystemExit(print("ended by itself", flush=True))
+
+signal.signal(signal.SIGTERM, end)
+print("working", flush=True)
+time.sleep(300)
+"""
 _BROKEN = "raise SystemExit('I cannot work like this.')"
 
 
 def programs(port: int) -> list[Service]:
     web = _BROKEN if sys.argv[1] == "broken" else _WEB
-    worker = _DEAF if sys.argv[1] == "deaf" else _WORKER
+    worker = {"deaf": _DEAF, "deaf for long": _DEAF, "slow": _SLOW}.get(sys.argv[1], _WORKER)
     return [
         Service("web", (sys.executable, "-c", web, str(port))),
-        Service("worker", (sys.executable, "-c", worker), grace_s=1),
+        Service("worker", (sys.executable, "-c", worker), grace_s=60 if sys.argv[1] == "deaf for long" else 1),
     ]
 
 

@@ -128,6 +128,8 @@ def test_whoever_lost_the_lease_kills_the_process_and_writes_nothing(
 def test_a_worker_that_ends_hands_its_job_back_uncounted(runs: Runs, answer: int | None) -> None:
     job, _ = runs(lambda _job: job_run.shutting_down.set(), answer=answer)
     assert (job.state, job.attempt, job.fruitless, job.sent_at) == (JobState.QUEUED, 1, 0, None)
+    assert job.error == "It was stopped with the service, and goes on when that starts again."
+    assert job.error in job.log
 
 
 @pytest.mark.timeout(30)

@@ -9,11 +9,13 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import workers.supervisor
 from tests.waiting import alive, wait_until
 from workers.refusal import TOP
 
@@ -104,6 +106,31 @@ def test_a_program_that_does_not_listen_is_killed(supervised: Starter) -> None:
     one = supervised("deaf")
     one.wait_for("Ready")
     children = one.children()
+    one.process.send_signal(signal.SIGINT)
+    assert one.end() == 0
+    assert not any(map(alive, children.values()))
+
+
+def test_one_request_that_arrives_twice_kills_nothing(supervised: Starter, tmp_path: Path) -> None:
+    """`make` passes on a SIGTERM that its whole group got."""
+    one = supervised("slow")
+    one.wait_for("Ready")
+    log = tmp_path / "data" / "logs" / "worker.log"
+    wait_until(lambda: "working" in log.read_text())
+    one.process.send_signal(signal.SIGTERM)
+    one.wait_for("Stopping")
+    one.process.send_signal(signal.SIGTERM)
+    assert one.end() == 0
+    assert "ended by itself" in log.read_text()
+
+
+def test_a_second_request_kills_what_has_not_ended(supervised: Starter) -> None:
+    one = supervised("deaf for long")
+    one.wait_for("Ready")
+    children = one.children()
+    one.process.send_signal(signal.SIGINT)
+    time.sleep(workers.supervisor._SAME_REQUEST_S + 0.2)
+    assert alive(children["worker"])
     one.process.send_signal(signal.SIGINT)
     assert one.end() == 0
     assert not any(map(alive, children.values()))
