@@ -13,4 +13,5 @@ class WebappConfig(AppConfig):
         """Register the project's checks, signal receivers and converters of addresses."""
         from webapp import checks  # noqa: F401  # importing it is what registers them
         from webapp.accounts import sessions  # noqa: F401  # the same
+        from webapp.deployments import measuring  # noqa: F401  # the same
         from webapp.rest import converters  # noqa: F401  # the same

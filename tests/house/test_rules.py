@@ -85,7 +85,7 @@ SUBJECTS: dict[str, set[str]] = {
     "collections": {"documents"},
     "mcp": {"asking", "articles", "collections"},
     "questions": {"asking", "feedback"},
-    "deployments": {"documents", "evaluations"},
+    "deployments": {"documents", "evaluations", "jobs"},
     "schedules": {"jobs", "evaluations", "deployments", "documents", "artefacts"},
     "accounts": set(),
     "operations": {"feedback", "jobs"},

@@ -161,14 +161,14 @@ def edits_wait(index: IndexGeneration) -> bool:
     return same and active is not None and bringing.edited_above(active.index, index) > 0
 
 
-def bring_edits(index: IndexGeneration, *, by: str) -> None:
+def bring_edits(index: IndexGeneration, *, by: User | str) -> None:
     """Make these edits above the index, too, so that it can be measured beside what answers. Errors as `made_ready`."""
     active = Deployment.active()
     if active is not None and edits_wait(index):
         _carry(active.index, index, by)
 
 
-def _carry(earlier: IndexGeneration, index: IndexGeneration, by: str) -> None:
+def _carry(earlier: IndexGeneration, index: IndexGeneration, by: User | str) -> None:
     for path in (earlier.path, earlier.corpus.path):
         get_folder(resolve(path))
     bringing.carry(earlier, index, by=by)

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from realm_core.errors import RealmError
+from webapp.deployments import measuring
 from webapp.deployments import service as deploying
 from webapp.deployments.service import CONFIRMATION, NotConfirmed
 from webapp.evaluations.service import QUICK_SAMPLE, Candidate
@@ -108,7 +109,7 @@ def roll_back(request: HttpRequest, deployment_id: int) -> HttpResponse:
 
 @console_action
 def measure(request: HttpRequest) -> HttpResponse:
-    """Ask a pair and the active deployment the same questions, if that is missing."""
+    """Ask a pair and the active deployment the same questions, if that is missing, about the same edited documents."""
     earlier = None
     if request.POST.get("deployment"):
         earlier = get_object_or_404(Deployment, pk=_number(request.POST["deployment"]))
@@ -116,6 +117,10 @@ def measure(request: HttpRequest) -> HttpResponse:
     form = MeasureForm(request.POST)
     if not form.is_valid():
         return _checked(request, model, index, earlier, form=form)
+    try:
+        measuring.bring_edits(index, by=staff_member(request))  # before it is looked for what was measured
+    except RealmError as error:
+        return _checked(request, model, index, earlier, refusal=f"It was not measured. {error}")
     start_missing(request, _candidates(model, index), form.cleaned_data["questions"], form.cleaned_data["sample"])
     return redirect(_address(model, index, earlier, _note(request)))
 

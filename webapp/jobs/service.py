@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -19,6 +19,9 @@ from webapp.models import AuditEntry, Job, Schedule
 from webapp.models.job import ACTIVE, ITS_PARTS
 
 _IGNORED_IN_FINGERPRINT = "name"  # jobs that differ only in the name of their result do the same
+# By kind: what is done before a person starts a job of it, given its written parameters. Subjects behind this one put
+# it here. What a schedule starts has been prepared by the schedule.
+PREPARATIONS: Final[dict[str, Callable[[Mapping[str, Any], User], None]]] = {}
 
 
 class AlreadyActive(RealmError):
@@ -39,6 +42,8 @@ def start(kind: str, parameters: Mapping[str, Any], *, by: User | str | None, se
     if described is None or not described.by_hand:
         raise ParameterError({"kind": f"must be one of {', '.join(one.kind for one in startable())}, not {kind!r}."})
     written = described.written(described.read(parameters))
+    if isinstance(by, User) and (prepare := PREPARATIONS.get(described.kind)) is not None:
+        prepare(written, by)
     fingerprint = _fingerprint(described.kind, written)
     with _refusing_duplicates(fingerprint):
         # Removing files locks these rows, too: it sees the job, or has already marked the rows as removed.

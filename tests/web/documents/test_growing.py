@@ -1,4 +1,4 @@
-"""What a schedule deploys has the edits of what answered, from the first moment on."""
+"""What a schedule deploys has the edits of what answered, from the first moment on; whoever measures it finds them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from realm_core.object_store import put_folder
 from realm_core.runs.activity import Activity
 from tests.in_memory_source import InMemorySource
 from tests.tiny import ARTICLES
+from tests.web.conftest import Person
 from tests.web.console import ANSWERS, measured, question_set
 from tests.web.documents.conftest import meanwhile
+from tests.web.operating import TokenClient, post, problem
 from webapp.artefacts.registering import record_corpus, record_index
 from webapp.deployments import service as deploying
 from webapp.documents import bringing, purge_masks
@@ -155,6 +157,39 @@ def test_it_is_measured_with_the_edits_of_what_answers(edited: None, later: Inde
     assert active() == later, schedule.last_outcome
     holder().refresh(wait=True)
     assert show("turku").text == "Turku lies at the Aura." and show("Nile").status == "removed"
+
+
+def test_a_person_measures_it_with_the_edits_of_what_answers(
+    edited: None, later: IndexGeneration, staff: Person
+) -> None:
+    questions, own = question_set(), own_normalisation(later.model)
+    measured(later.model, later, questions, ANSWERS, normalisation=own)  # before, without them
+    pair = {"index": later.pk, "model": later.model_id, "questions": questions.pk, "sample": 0}
+    assert staff.client.post("/manage/deployments/measure/", pair).status_code == 302
+    assert {job.parameters["index"] for job in Job.objects.filter(kind=JobKind.EVALUATE)} == {later.pk, active().pk}
+    state = later.state_now()
+    assert state is not None and state.has_edits and not deploying.edits_wait(later)
+    view = bringing.opened(later, state)
+    assert view.with_ids(["turku", "Nile"]).keys() == {"turku"}
+
+
+def test_over_rest_too(edited: None, later: IndexGeneration, program: TokenClient) -> None:
+    parameters = {"index": later.pk, "questions": question_set().pk}
+    assert deploying.edits_wait(later)
+    assert post(program, "jobs", {"kind": "evaluate", "parameters": parameters}).status_code == 201
+    assert not deploying.edits_wait(later)
+    assert post(program, "jobs", {"kind": "evaluate", "parameters": parameters}).status_code == 409
+
+
+def test_a_person_is_told_what_cannot_be_brought_over(
+    edited: None, snapshots: Snapshots, staff: Person, program: TokenClient
+) -> None:
+    later = snapshots({**ARTICLES, f"id of {BACH}": "Q1339", "Oslo": "Oslo is in Norway."})
+    pair = {"index": later.pk, "questions": question_set().pk}
+    page = staff.client.post("/manage/deployments/measure/", pair | {"sample": 0})
+    assert page.status_code == 422 and "It was not measured. The document" in page.content.decode()
+    told = problem(post(program, "jobs", {"kind": "evaluate", "parameters": pair}), 422)
+    assert "cannot be brought over" in told["detail"] and not Job.objects.filter(kind=JobKind.EVALUATE).exists()
 
 
 def test_what_cannot_be_brought_over_is_not_measured(edited: None, snapshots: Snapshots) -> None:
