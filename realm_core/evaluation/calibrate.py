@@ -19,6 +19,7 @@ from pathlib import Path
 
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
+from realm_core.evaluation.answering_code import answering_code
 from realm_core.evaluation.calibration_rule import Fit, ReadQuestion, fitted
 from realm_core.evaluation.predicting import Predictor
 from realm_core.evaluation.readings import KeptReadings
@@ -89,7 +90,8 @@ def _calibrate(task: Calibrate, activity: Activity) -> None:
         retriever = DenseRetriever(model, generation, snapshot)
         reading = BlockReading(model.reader, raw, model="", index="", corpus="")
         predictor = Predictor(retriever, reading, snapshot, k=task.k, normalisation="block+null")
-        reader = f"{model.hash} {generation.name} {snapshot.snapshot_id} {task.k} {raw.lexical_weight}"
+        searched = f"{generation.name} {snapshot.snapshot_id} {task.k} {raw.lexical_weight}"
+        reader = f"{model.hash} {raw.normalisation} {place} {searched} {answering_code()}"
         return snapshot, KeptReadings(predictor, snapshot, kept / "readings", reader, activity)
 
     snapshot, here = readings(task.index, task.corpus)

@@ -19,7 +19,7 @@ from typing import Any
 from realm_core.errors import RealmError
 from realm_core.evaluation.chart import check_plot, curves, stacked_bars
 from realm_core.evaluation.figures import COVERAGE, RECALL_AT, Figures, summarise
-from realm_core.evaluation.predictions import Header, Prediction, read_header, read_predictions
+from realm_core.evaluation.predictions import CODE, Header, Prediction, read_header, read_predictions
 from realm_core.evaluation.significance import Difference, paired_difference
 from realm_core.evaluation.tasks import Compare
 from realm_core.runs.activity import Activity
@@ -89,7 +89,7 @@ class Run:
 def labels(runs: Sequence[Run]) -> list[str]:
     """Names of the runs: the model, and those options that differ between the runs."""
     all_names = dict.fromkeys(name for run in runs for name in run.header.identity)
-    names = [name for name in all_names if name not in ("questions", "sample", "why")]
+    names = [name for name in all_names if name not in ("questions", "sample", "why", CODE)]
     differing = [name for name in names if len({str(run.header.identity.get(name)) for run in runs}) > 1]
     models = {(run.header.model, run.header.identity["model"]) for run in runs}
     if len({model for model, _ in models}) == len(models):

@@ -20,10 +20,11 @@ from typing import Final
 
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
+from realm_core.evaluation.answering_code import answering_code
 from realm_core.evaluation.chart import check_plot, reliability_diagram
 from realm_core.evaluation.figures import summarise
 from realm_core.evaluation.predicting import Predictor
-from realm_core.evaluation.predictions import Header, Prediction, PredictionFile, read_predictions
+from realm_core.evaluation.predictions import CODE, Header, Prediction, PredictionFile, read_predictions
 from realm_core.evaluation.score_scale import fit_score_scale
 from realm_core.evaluation.tasks import Evaluate
 from realm_core.files import sha256_of_file
@@ -85,6 +86,7 @@ def _measure(task: Evaluate, activity: Activity) -> None:
             **({} if as_typed else {"spelling": True}),  # likewise
             **({} if task.sample == 0 else {"sample": len(questions)}),
             **({"why": True} if task.why else {}),
+            CODE: answering_code(),
         },
         model=parts.name,
         questions=task.questions.stem,
@@ -108,6 +110,8 @@ def _measure(task: Evaluate, activity: Activity) -> None:
         figures = summarise(watched(0))
     else:
         with PredictionFile(path, header) as file:
+            if file.begun_anew:
+                activity.say("What was predicted before an upgrade is predicted again.")
             if file.count:
                 activity.say(f"Resuming after {file.count:,} of {len(questions):,} questions.")
             file.extend(watched(file.count))

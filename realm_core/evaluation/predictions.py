@@ -5,7 +5,7 @@
     …
 
 Lines are only appended. A process killed at any time leaves complete lines and perhaps an incomplete last one; the next
-run truncates that and continues after the complete ones.
+run truncates that and continues after the complete ones. If an upgrade has changed the code meanwhile, it begins anew.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from realm_core.evaluation.why import Why
 from realm_core.files import disk_errors, parse_json
 
 FORMAT = 1
+CODE = "code"  # in the identity
 _MISSING = object()
 
 
@@ -82,6 +83,7 @@ class Prediction:
 class PredictionFile:
     """A file to append predictions to; `with` locks it. `count`: the number of its predictions.
 
+    begun_anew: whether there were some, but not all, that other code has made; they are gone.
     `RealmError` if the file has another identity, is in use, or is no file of predictions.
     """
 
@@ -91,6 +93,7 @@ class PredictionFile:
         self._header = header
         self._file: IO[bytes] | None = None
         self.count = 0
+        self.begun_anew = False
 
     def __enter__(self) -> PredictionFile:
         with disk_errors(self._path):
@@ -118,7 +121,8 @@ class PredictionFile:
                 for name in {**wanted, **found.identity}
                 if wanted.get(name, _MISSING) != found.identity.get(name, _MISSING)
             ]
-            if differing:
+            self.begun_anew = differing == [CODE]
+            if differing and not self.begun_anew:
                 raise RealmError(
                     f"{self._path} holds predictions of another evaluation "
                     f"(it differs in {', '.join(differing)}); choose another file."
@@ -130,6 +134,10 @@ class PredictionFile:
             _prediction(line, f"{self._path}, line {self.count + 2}")
             self.count += 1
             complete_bytes += len(line)
+        if self.begun_anew:
+            if self.count >= self._header.n:
+                raise RealmError(f"{self._path} holds the predictions of other code, all of them; choose another file.")
+            self.count = complete_bytes = 0
         if self.count > self._header.n:
             raise RealmError(
                 f"{self._path} holds {self.count:,} predictions of {self._header.n:,} questions; remove it."

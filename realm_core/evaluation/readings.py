@@ -31,7 +31,7 @@ _QUESTIONS_A_FILE = 64
 class KeptReadings:
     """Reads questions with `predictor`, or loads what it has read before.
 
-    kept: the folder. reader: identifies model, index and settings; readings of another one are not used.
+    kept: the folder. reader: identifies model, index, settings and code; readings of another one are not used.
     """
 
     def __init__(self, predictor: Predictor, snapshot: Snapshot, kept: Path, reader: str, activity: Activity) -> None:

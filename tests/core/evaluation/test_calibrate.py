@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
-from realm_core.evaluation import readings
+from realm_core.evaluation import calibrate, readings
 from realm_core.evaluation.calibration_rule import (
     Answered,
     ReadQuestion,
@@ -226,6 +226,10 @@ def test_stopped_it_reads_only_what_it_has_not_read(
     activity_of("calibrate", [*options, tmp_path / "first"], run=run)
     activity_of("calibrate", [*options, tmp_path / "second", "--allowed", "0.5"], run=run)
     assert read == [question.question for question in (*ASKED, *NONE)]  # once for both
+    read.clear()
+    monkeypatch.setattr(calibrate, "answering_code", lambda: "of another version")
+    activity_of("calibrate", [*options, tmp_path / "third"], run=run)
+    assert read == [question.question for question in (*ASKED, *NONE)]
     assert load_model(tmp_path / "first").config != load_model(tmp_path / "second").config
 
 

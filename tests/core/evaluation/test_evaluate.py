@@ -304,6 +304,22 @@ def test_one_that_was_begun_before_models_had_a_lexical_weight_goes_on(
     assert len(list(read_predictions(path))) == len(MANY)
 
 
+def test_what_other_code_has_predicted_is_not_gone_on_with(
+    deployment: Deployment, asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, whole = tmp_path / "p.jsonl", tmp_path / "whole.jsonl"
+    evaluate(deployment, asked, "--predictions", path)
+    whole.write_bytes(path.read_bytes())
+    monkeypatch.setattr(evaluate_module, "answering_code", lambda: "of another version")
+    with pytest.raises(RealmError, match="holds the predictions of other code, all of them"):
+        evaluate(deployment, asked, "--predictions", path)
+    head, first, *lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([head, first.replace(b'"right": true', b'"right": false'), *lines[:-1]]))
+    evaluate(deployment, asked, "--predictions", path)
+    assert read_header(path).identity["code"] == "of another version"
+    assert untimed(read_predictions(path)) == untimed(read_predictions(whole))
+
+
 # ── BM25 and the same reader ────────────────────────────────────────────────────────────────────────────────────────
 
 

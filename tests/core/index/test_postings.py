@@ -26,8 +26,8 @@ from realm_core.index import postings as postings_module
 from realm_core.index import retriever
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
-from realm_core.index.lexical import RANKED_AGAIN, lexical_scores, ranked_again
-from realm_core.index.postings import LexicalPart, Postings, keep_postings
+from realm_core.index.lexical import RANKED_AGAIN, lexical_scores, ranked_again, shares
+from realm_core.index.postings import FORMAT, LexicalPart, Postings, keep_postings
 from realm_core.index.proximity import Proximity
 from realm_core.index.retriever import DenseRetriever
 from realm_core.living import search
@@ -264,3 +264,8 @@ def test_engine_and_evaluation_find_the_same(
             among = len(near) if most_rows else RANKED_AGAIN
             sums = {row: f + b for row, f, b in list(zip(near, fs, own, strict=True))[:among]}
             assert scores == pytest.approx(sorted(sums.values(), reverse=True)[:5], abs=1e-3)
+
+
+def test_other_constants_are_another_format() -> None:
+    """Where this fails, what is kept beside snapshots is of other constants than the code's: raise FORMAT."""
+    assert (FORMAT, round(float(shares(np.array(2.0), 100)), 6)) == (1, 0.692913)
