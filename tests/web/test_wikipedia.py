@@ -239,7 +239,8 @@ def test_the_command(mirror: Mirror, estimating: None, capsys: pytest.CaptureFix
     assert "0.3 MB, of which 0.3 MB are to be fetched. At most about 212 blocks" in said
     assert re.search(r"fetching   \d+ s, at [\d,.]+ MB/s, measured now\n", said)
     assert re.search(r"ingesting  [\dmins ]+ s on \d+ processors", said) and "blocks a second" in said
-    assert "lists      none" in said
+    assert re.search(r"words      \d+ s, for search by words\n", said) and "lists      none" in said
+    assert "0.1 MB words" in said  # 570 bytes for each of 212 blocks
     assert re.search(r"disk       \d\.\d MB: 0\.3 MB dump, \d\.\d MB corpus, .* are free\n", said)
     assert "English alone" not in said and not Job.objects.exists() and left() == []
 
@@ -268,7 +269,10 @@ def test_the_estimate_of_a_large_one_in_another_language(
     said = capsys.readouterr().out
     assert "fetching   1 h 23 min, by --mbit\n" in said and "The shipped models read English alone: over frwiki" in said
     lists = re.search(r"lists      ([\dhmins ]+), for approximate search", said)
-    told = re.search(r"disk       ([\d.]+) GB: 5\.0 GB dump, ([\d.]+) GB corpus, .* lists, .* earlier parts", said)
+    told = re.search(
+        r"disk       ([\d.]+) GB: 5\.0 GB dump, ([\d.]+) GB corpus, .* 0\.0 MB words, .* lists, .* earlier parts", said
+    )
+    assert "words      none" in said
     assert lists and told and float(told[1]) >= 5 + 2 * float(told[2])
 
 

@@ -1,4 +1,4 @@
-"""Estimates for a dump, measured on this machine: fetching, ingesting, the lists of its index, the disk.
+"""Estimates for a dump, measured on this machine: fetching, ingesting, what its search needs, the disk.
 
     beginning of the dump ──▶ rate of the connection
                           └─▶ articles, as ingested ──▶ seconds and bytes of the whole, by its share of the bytes
@@ -24,13 +24,14 @@ from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.records import RawArticle
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors
-from realm_core.index.choice import choose
+from realm_core.index.choice import EXACT_ROWS, choose
 from webapp.sources.dumps import Dump, beginning, there_bytes
 from webapp.storage.places import sources_dir
 
 MEASURED_S: Final = 5.0  # of the connection, and of ingesting
 _ARTICLES_AT_ONCE: Final = 32
 _VECTOR_BYTES: Final = 2  # of each dimension, as stored
+_POSTINGS_BYTES: Final = 570  # of a block; docs/results.md, “Words in larger corpora”
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,15 @@ class Ingesting:
     """How the beginning of a dump was ingested, with one processor.
 
     share: of the bytes of the whole dump. reading_s: unpacking and parsing, which one process does. cleaning_s:
-    cleaning and packing, which all processes share. block_bytes: of a corpus, for each block.
+    cleaning and packing, which all processes share. block_bytes: of a corpus, for each block. words_s: for each block,
+    in which its wordpieces are found, so that words find it.
     """
 
     share: float
     reading_s: float
     cleaning_s: float
     block_bytes: float
+    words_s: float
 
     @property
     def whole_s(self) -> float:
@@ -57,12 +60,14 @@ class Ingesting:
 class Disk:
     """Bytes of the data folder's disk. fetched: what is still to be fetched. lists: of approximate search, 0 without.
 
+    words: by which a corpus of up to a million blocks is searched, beside it.
     parts: earlier parts of a corpus that answers part by part.
     """
 
     fetched: float
     corpus: float
     vectors: float
+    words: float
     lists: float
     parts: float
     free: int
@@ -70,7 +75,8 @@ class Disk:
     @property
     def needed(self) -> float:
         """At the moment that takes most: a corpus and its lists are there twice while they are written."""
-        return self.fetched + self.parts + max(2 * self.corpus, self.corpus + self.vectors + 2 * self.lists)
+        index = self.vectors + self.words + 2 * self.lists
+        return self.fetched + self.parts + self.corpus + max(self.corpus, index)
 
 
 def fetching_s(dump: Dump, bytes_a_second: float) -> float:
@@ -93,8 +99,9 @@ def sampled(dump: Dump) -> tuple[Ingesting, float]:
 
 def _ingested(source: MediaWikiSource, head_bytes: int, dump: Dump) -> Ingesting:
     from realm_core.corpus.worker import prepare, to_request  # loads the tokenizer, which no web process needs
+    from realm_core.text.wordpieces import Wordpieces
 
-    reading_s = cleaning_s = 0.0
+    reading_s = cleaning_s = words_s = 0.0
     tables_bytes = blocks = 0
     articles = _until_cut(source, head_bytes < dump.size_bytes)
     while reading_s + cleaning_s < MEASURED_S:
@@ -107,12 +114,16 @@ def _ingested(source: MediaWikiSource, head_bytes: int, dump: Dump) -> Ingesting
         began = time.monotonic()
         made = prepare(to_request(raw))
         cleaning_s += time.monotonic() - began
+        texts = pa.ipc.open_stream(made[0]).read_all()["text"].to_pylist()
+        began = time.monotonic()
+        Wordpieces.default().ids(texts)
+        words_s += time.monotonic() - began
         tables_bytes += sum(map(len, made))
         blocks += pa.ipc.open_stream(made[1]).read_all().num_rows
     if not blocks:
         raise RealmError(f"The beginning of {dump.name} holds no article, so this is no dump of articles.")
     share = (source.share_read() or 1.0) * head_bytes / dump.size_bytes
-    return Ingesting(share, reading_s, cleaning_s, tables_bytes / blocks)
+    return Ingesting(share, reading_s, cleaning_s, tables_bytes / blocks, words_s / blocks)
 
 
 def _until_cut(source: MediaWikiSource, is_cut: bool) -> Iterator[RawArticle]:
@@ -122,6 +133,15 @@ def _until_cut(source: MediaWikiSource, is_cut: bool) -> Iterator[RawArticle]:
     except RealmError:
         if not is_cut:
             raise
+
+
+def words_s(blocks: int, ingesting: Ingesting) -> float:
+    """Seconds until words find blocks; 0 where so many are found by their vectors alone."""
+    return blocks * ingesting.words_s if _has_words(blocks) else 0.0
+
+
+def _has_words(blocks: int) -> bool:
+    return blocks <= EXACT_ROWS  # `MOST_ROWS` of `postings.py`, which loads torch
 
 
 def lists_s(blocks: int, dimension: int) -> float:
@@ -140,6 +160,8 @@ def disk(dump: Dump, ingesting: Ingesting, blocks: int, dimension: int, *, in_pa
 
     corpus, vectors = blocks * ingesting.block_bytes, float(blocks * dimension * _VECTOR_BYTES)
     lists = float(lists_bytes(blocks, dimension, choose(blocks, dimension)))
+    words = float(blocks * _POSTINGS_BYTES) if _has_words(blocks) else 0.0
+    words_of_parts = min(blocks / 7, EXACT_ROWS) * _POSTINGS_BYTES
     folder = sources_dir()
     while not folder.exists():
         folder = folder.parent
@@ -147,7 +169,8 @@ def disk(dump: Dump, ingesting: Ingesting, blocks: int, dimension: int, *, in_pa
         fetched=float(dump.size_bytes - there_bytes(dump)),
         corpus=corpus,
         vectors=vectors,
+        words=words,
         lists=lists,
-        parts=(corpus + vectors + lists) / 7 if in_parts else 0.0,
+        parts=(corpus + vectors + lists) / 7 + words_of_parts if in_parts else 0.0,
         free=shutil.disk_usage(folder).free,
     )

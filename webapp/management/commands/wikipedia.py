@@ -77,8 +77,9 @@ class Command(OperatorCommand):
         ingesting, came = estimating.sampled(dump)
         dimension, rate = _embedding_rate()
         fetching_s = estimating.fetching_s(dump, options["mbit"] * 1e6 / 8 if options["mbit"] else came)
-        lists_s = estimating.lists_s(blocks, dimension)
+        words_s, lists_s = estimating.words_s(blocks, ingesting), estimating.lists_s(blocks, dimension)
         disk = estimating.disk(dump, ingesting, blocks, dimension, in_parts=options["deploy"])
+        together = duration(fetching_s + ingesting.whole_s + blocks / rate + words_s + lists_s)
         said = "by --mbit" if options["mbit"] else f"at {came / 1e6:,.1f} MB/s, measured now"
         steps = [
             f"{dump.name}: {_size(dump.size_bytes)}, of which {_size(disk.fetched)} are to be fetched. At most about "
@@ -87,13 +88,16 @@ class Command(OperatorCommand):
             f"  ingesting  {duration(ingesting.whole_s)} on {os.cpu_count()} processors, by the beginning of the dump",
             f"  embedding  {duration(blocks / rate)} on this machine alone, at {rate:,.0f} blocks a second; further "
             "workers of the queue index share that",
+            f"  words      {duration(words_s)}, for search by words"
+            if words_s
+            else "  words      none: so many blocks are found by meaning, and words rank the nearest",
             f"  lists      {duration(lists_s)}, for approximate search"
             if lists_s
             else "  lists      none: so many blocks are searched exactly",
-            f"  together   {duration(fetching_s + ingesting.whole_s + blocks / rate + lists_s)}, measured beside "
-            "whatever else this machine does" + (_IN_PARTS if options["deploy"] else ""),
+            f"  together   {together}, measured beside whatever else this machine does"
+            + (_IN_PARTS if options["deploy"] else ""),
             f"  disk       {_size(disk.needed)}: {_size(disk.fetched)} dump, {_size(disk.corpus)} corpus, "
-            f"{_size(disk.vectors)} vectors, {_size(disk.lists)} lists"
+            f"{_size(disk.vectors)} vectors, {_size(disk.words)} words, {_size(disk.lists)} lists"
             + (f", {_size(disk.parts)} earlier parts" if disk.parts else "")
             + f"; corpus and lists are there twice while they are written. {_size(disk.free)} are free",
         ]
