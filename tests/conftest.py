@@ -67,23 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     # The real hasher is slow on purpose.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    _find_static_files_once()
     _delete_rows_alone()
-
-
-def _find_static_files_once() -> None:
-    """Each test client loads the middleware anew, and WhiteNoise's would look through all static files each time."""
-    from whitenoise.middleware import WhiteNoiseMiddleware
-
-    find, found = WhiteNoiseMiddleware.add_files_from_finders, {}
-
-    def add_files_from_finders(self: WhiteNoiseMiddleware) -> None:
-        if not found:
-            find(self)
-            found.update(self.files)
-        self.files.update(found)
-
-    WhiteNoiseMiddleware.add_files_from_finders = add_files_from_finders
 
 
 def _delete_rows_alone() -> None:

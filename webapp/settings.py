@@ -128,7 +128,7 @@ MIDDLEWARE = [
     "webapp.metrics.middleware.MeasuringMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "corsheaders.middleware.CorsMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "webapp.static_files.StaticFilesMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "webapp.bodies.BodyMiddleware",  # before the next one, which may read the body
@@ -289,6 +289,7 @@ SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = True  # a file is found when it is asked for, and then known: webapp/static_files.py
 WHITENOISE_ALLOW_ALL_ORIGINS = False
 WHITENOISE_MAX_AGE = 0 if DEBUG else 300  # seconds; short, because names carry no hash
 
