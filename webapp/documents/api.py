@@ -53,7 +53,8 @@ _POSITION: Final = re.compile(r"\d{1,18}(\.\d{1,18}){3}", re.ASCII)
 _KEY: Final = key_parameter(
     "1 to 255 visible characters. The same key and request within 24 hours make one edit (the second is "
     "answered with 200, a removal with 204, and `Idempotency-Replayed: true`), another request gets 422, and 409 while "
-    "the first is under way."
+    "the first is under way. A key stands for one edit, not for a content: sent again behind another edit of the "
+    "document, it brings nothing back, and the response describes the document as it is now, with 0 `changes`."
 )
 _FILTERS: Final = (
     OpenApiParameter(

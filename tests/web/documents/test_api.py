@@ -297,6 +297,23 @@ def test_an_edit_with_a_key_is_made_once(deployed: Deployment, program: TokenCli
     assert Document.objects.count() == 1
 
 
+def test_a_key_stands_for_an_edit_and_brings_no_content_back(deployed: Deployment, program: TokenClient) -> None:
+    def change(key: str, text: str) -> tuple[HttpResponse, str]:
+        sent = {"title": "Nile", "text": text}
+        told = program.put(
+            "/api/v1/documents/Nile", sent, content_type="application/json", headers={"Idempotency-Key": key}
+        )
+        return told, Client().get("/api/v1/documents/Nile").json()["text"]
+
+    assert [change("1", "One text.")[1], change("2", "Another text.")[1]] == ["One text.", "Another text."]
+    again, text = change("1", "One text.")
+    assert (again.status_code, again["Idempotency-Replayed"], text) == (200, "true", "Another text.")
+    now = Client().get("/api/v1/documents").json()["results"][0]
+    assert again.json()["changes"] == 0 and again.json()["documents"] == [now]
+    third, text = change("3", "One text.")
+    assert "Idempotency-Replayed" not in third and (third.json()["changes"], text) == (1, "One text.")
+
+
 def test_a_removal_with_a_key_is_made_once(deployed: Deployment, program: TokenClient) -> None:
     """Sent again, it removes nothing that has come under the id since, and says what the first said."""
 
