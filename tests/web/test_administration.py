@@ -149,6 +149,11 @@ def test_pages_about_no_model(name: str, people: dict[str, Client]) -> None:
     assert people["admin"].get(address).status_code == OTHERS[name]
 
 
+def test_nobody_counts_feedback(people: dict[str, Client]) -> None:
+    page = people["superuser"].get("/admin/").content.decode()
+    assert ">Feedback<" in page and "Feedbacks" not in page
+
+
 def test_the_records_lead_back_to_the_console(people: dict[str, Client]) -> None:
     page = people["admin"].get("/admin/").content.decode()
     assert 'href="/manage/">View site' in page and "Django" not in page

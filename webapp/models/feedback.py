@@ -37,6 +37,7 @@ class Feedback(models.Model):
 
     class Meta:
         ordering = ["-changed_at", "-pk"]
+        verbose_name_plural = "feedback"
         constraints = [
             models.UniqueConstraint(fields=["answer", "by"], name="feedback_once_by_user"),
             models.UniqueConstraint(
