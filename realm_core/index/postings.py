@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property, partial, reduce
 from pathlib import Path
@@ -33,6 +34,7 @@ from realm_core.files import disk_errors, publish_folder, read_json, remove_fold
 from realm_core.index.choice import EXACT_ROWS
 from realm_core.index.lexical import NAME_WEIGHT, WantedWords, most_added, offsets, shares
 from realm_core.index.rarity import Numbers
+from realm_core.index.word_count import WordCount
 from realm_core.runs.activity import Activity
 from realm_core.runs.locks import exclusive
 from realm_core.text.wordpieces import Wordpieces
@@ -104,7 +106,7 @@ class Postings:
     @classmethod
     def of(cls, snapshot: Snapshot) -> Postings:
         """Those of a snapshot, kept beside it if the disk takes them; opened, or made, when a question needs them."""
-        return cls(offsets(snapshot), partial(_kept, snapshot, Activity(quiet=True)))
+        return cls(offsets(snapshot), partial(_kept, snapshot))
 
     @classmethod
     def in_memory(cls, snapshot: Snapshot) -> Postings:
@@ -144,12 +146,13 @@ def _made(snapshot: Snapshot, activity: Activity) -> Iterator[_Part]:
         yield _Part.of(tokenised(snapshot, activity, rows) if tokens is None else tokens.of(rows))
 
 
-def _kept(snapshot: Snapshot, activity: Activity) -> Sequence[_Part]:
-    try:
-        return _stored(snapshot, activity)
-    except CannotStore as full:
-        log.warning("What finds blocks by words is made in memory: %s", full)
-        return list(_made(snapshot, activity))
+def _kept(snapshot: Snapshot) -> Sequence[_Part]:
+    with closing(WordCount()) as counting:
+        try:
+            return _stored(snapshot, counting)
+        except CannotStore as full:
+            log.warning("What finds blocks by words is made in memory: %s", full)
+            return list(_made(snapshot, counting))
 
 
 def _stored(snapshot: Snapshot, activity: Activity) -> Sequence[_Part]:

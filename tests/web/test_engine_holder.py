@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.db import DatabaseError, InterfaceError
+from django.test import Client
 from django.utils import timezone
 
 from realm_core.errors import RealmError
@@ -79,6 +80,24 @@ def test_the_first_question_starts_the_loading(loader: Loader) -> None:
     with serving() as service:
         assert service.deployment.pk == deployment.pk
     assert len(loader.engines) == 1
+
+
+def test_who_waits_for_words_to_be_counted_is_told(
+    loader: Loader, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored.deployment()
+    loader.may_go_on.clear()
+    monkeypatch.setattr("webapp.serving.engine.share_counted", lambda: 0.43)
+    told = "The words of the corpus are being counted, once: 43% are done."
+    holder().refresh()
+    with pytest.raises(EngineUnavailable, match=told) as caught, serving():
+        pass
+    assert caught.value.retry_after_s == 60
+    assert client.get("/readyz").json()["reason"] == holder().status().reason == told
+    monkeypatch.setattr("webapp.serving.engine.share_counted", lambda: None)
+    assert holder().status().reason == "The model is being loaded."
+    loader.may_go_on.set()
+    until(lambda: holder().status().state == "ready")
 
 
 def test_a_new_deployment_is_loaded_beside_the_old_one(loader: Loader) -> None:

@@ -33,6 +33,7 @@ from django.db import Error, close_old_connections, connection
 from django.db.models import OuterRef, Subquery
 
 from realm_core.errors import EngineUnavailable, RealmError
+from realm_core.index.word_count import share_counted
 from realm_core.object_store import get_folder
 from realm_core.text.language import foreign_language
 from webapp import metrics
@@ -148,6 +149,8 @@ class EngineHolder:
                         f"The deployed model could not be loaded: {self._failure}",
                         retry_after_s=round(RETRY_FAILED_AFTER_S),
                     )
+                if (share := share_counted()) is not None:
+                    raise EngineUnavailable(f"{_counting(share)} Ask again in a minute.", retry_after_s=60)
                 raise EngineUnavailable("The model is being loaded; ask again in a few seconds.")
             serving.users += 1
         try:
@@ -231,7 +234,8 @@ class EngineHolder:
                 return Status("failed", self._failed_id, self._failure)
             if self._loader is None:
                 return Status("idle", None, "There has been no question yet.")
-            return Status("loading", None, "The model is being loaded.")
+            share = share_counted()
+            return Status("loading", None, "The model is being loaded." if share is None else _counting(share))
 
     def close(self) -> None:
         """Wait for a loading thread and release the engine."""
@@ -303,6 +307,10 @@ class EngineHolder:
             old.unused.wait()
             old.engine.close()
             log.info("Deployment %s was unloaded from this process", old.deployment.pk)
+
+
+def _counting(share: float) -> str:
+    return f"The words of the corpus are being counted, once: {share:.0%} are done."
 
 
 _holder: EngineHolder | None = None

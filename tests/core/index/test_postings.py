@@ -21,7 +21,7 @@ from realm_core.corpus.tables import derived_folders, postings_folder, tokens_fo
 from realm_core.corpus.tokens import BlockTokens
 from realm_core.corpus.wordnet import ADDRESS, SCORE_OFFSET
 from realm_core.errors import RealmError
-from realm_core.files import write_json
+from realm_core.files import remove_folder, write_json
 from realm_core.index import postings as postings_module
 from realm_core.index import retriever
 from realm_core.index.build import build
@@ -30,6 +30,7 @@ from realm_core.index.lexical import RANKED_AGAIN, lexical_scores, ranked_again,
 from realm_core.index.postings import FORMAT, LexicalPart, Postings, keep_postings
 from realm_core.index.proximity import Proximity
 from realm_core.index.retriever import DenseRetriever
+from realm_core.index.word_count import share_counted
 from realm_core.living import search
 from realm_core.model.checkpoint import load_model, save_model, weighted
 from realm_core.runs.activity import Activity
@@ -127,6 +128,30 @@ def test_damaged_files_are_made_again(
     assert scores_of(Postings.of(snapshot)) == wanted
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == whole
     assert "made again" in caplog.text
+
+
+def test_a_server_can_say_how_far_it_is(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[float | None] = []
+    publish = tokens_module.text_hash
+
+    def noted(text: str) -> int:
+        seen.append(share_counted())
+        return publish(text)
+
+    monkeypatch.setattr(tokens_module, "text_hash", noted)
+    monkeypatch.setattr(tokens_module, "_ROWS_AT_ONCE", 4)
+    remove_folder(postings_folder(snapshot.folder))
+    with caplog.at_level("INFO"):
+        LexicalPart.of(["Who?"], 1.0).scores(Postings.of(snapshot))
+    shares = [one for one in seen if one is not None]
+    assert seen[0] is None and shares == sorted(shares) and 0 < shares[0] < shares[-1] < 1
+    assert "Counting the wordpieces of the corpus, once." in caplog.text and f"of {len(snapshot)} blocks" in caplog.text
+    assert share_counted() is None
+    caplog.clear()
+    LexicalPart.of(["Who?"], 1.0).scores(Postings.of(snapshot))
+    assert not caplog.text  # they are there
 
 
 def test_a_killed_maker_leaves_nothing_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
