@@ -75,6 +75,16 @@ def test_answers_are_kept_from_who_may_not_read_all_collections(
     assert "1961" in staff.client.get(address).content.decode()
 
 
+def test_an_upgrade_between_two_evaluations_is_told_of(both: tuple[Evaluation, Evaluation], staff: Person) -> None:
+    first, second = both
+    address, told = f"/manage/compare/{first.pk}/{second.pk}/", "Different versions of this program"
+    assert told not in staff.client.get(address).content.decode()
+    Evaluation.objects.filter(pk=first.pk).update(figures=first.figures | {"of": {"code": "earlier"}})
+    assert told in staff.client.get(address).content.decode()
+    Evaluation.objects.filter(pk=second.pk).update(figures=second.figures | {"of": {"code": "earlier"}})
+    assert told not in staff.client.get(address).content.decode()
+
+
 def test_an_edit_between_two_evaluations_is_told_of(both: tuple[Evaluation, Evaluation], staff: Person) -> None:
     first, second = both
     Evaluation.objects.filter(pk=second.pk).update(state_id="0123456789abcdef")

@@ -18,7 +18,7 @@ from tests.web.pages import stored
 from webapp.deployments import service as deploying
 from webapp.deployments.service import CONFIRMATION, NotConfirmed, Verdict
 from webapp.jobs import service as jobs
-from webapp.models import AuditEntry, Deployment, IndexGeneration, Job, ModelVersion
+from webapp.models import AuditEntry, Deployment, Evaluation, IndexGeneration, Job, ModelVersion
 from webapp.serving.engine import holder
 from webapp.storage.places import resolve
 
@@ -207,6 +207,11 @@ def test_what_measures_worse_needs_a_person_s_word_and_what_does_not_needs_none(
     measured(model, index, questions, ANSWERS)  # measured again: the newest counts
     check = deploying.check(index)
     assert check.doubts == () and verdicts(check)["Quality on plain-dev"] == Verdict.GOOD
+    (said,) = [one.says for one in check.findings if one.about == "Quality on plain-dev"]
+    assert "Different versions" not in said
+    Evaluation.objects.filter(model=model).update(figures={"of": {"code": "later"}})
+    (said,) = [one.says for one in deploying.check(index).findings if one.about == "Quality on plain-dev"]
+    assert said.endswith("Different versions of this program answered, so the difference is not theirs alone.")
     assert deploying.deploy(index) == Deployment.active()
     assert AuditEntry.objects.get().details["confirmed"] == []
 

@@ -375,6 +375,8 @@ def _compared(now: Evaluation, new: Evaluation) -> Finding:
         f"{100 * difference.high:+.1f} points"
         f"{', which may be chance' if difference.difference and difference.may_be_chance else ''})."
     ).replace("-", "\N{MINUS SIGN}")
+    if comparing.upgraded_between(now, new):
+        figures += " Different versions of this program answered, so the difference is not theirs alone."
     if difference.difference < 0:
         return Finding(about, Verdict.DOUBT, f"It answers worse on {new.questions.name}: {figures}")
     return Finding(about, Verdict.GOOD, f"It does not answer worse on {new.questions.name}: {figures}")

@@ -146,6 +146,7 @@ def comparison(request: HttpRequest, first_pk: int, second_pk: int) -> HttpRespo
     context |= {
         "compared": compared,
         "edited_between": comparing.edited_between(first, second),
+        "upgraded_between": comparing.upgraded_between(first, second),
         # An evaluation asks all documents, and answers may be from a collection that this person does not read.
         "kept_back": bool(access_of(request.user).hidden),
         "recalls": [row for row in rows if None not in row],
