@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from drf_spectacular.utils import extend_schema
+from django.db.models import QuerySet
 from rest_framework import serializers
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from webapp.models import AuditEntry
-from webapp.rest.base import OperatorView, problem_responses
-from webapp.rest.lists import RecordList, page_example, page_response
+from webapp.rest.base import OperatorView
+from webapp.rest.lists import RecordList
 from webapp.rest.parameters import by_text, by_time
 from webapp.rest.serializers import RecordSerializer
 
-_LIST: Final = RecordList(
-    filters=(by_text("name", AuditEntry), by_text("action", AuditEntry), *by_time("at")), order=("-at", "-pk")
-)
 _ENTRY: Final = {
     "id": 41,
     "at": "2026-01-31T12:05:00.000000Z",
@@ -39,16 +35,19 @@ class AuditEntrySerializer(RecordSerializer):
         fields = ["id", "at", "name", "action", "target", "details", "job"]
 
 
+_LIST: Final = RecordList(
+    filters=(by_text("name", AuditEntry), by_text("action", AuditEntry), *by_time("at")),
+    order=("-at", "-pk"),
+    address="audit-trail",
+    kind=AuditEntrySerializer,
+    example=_ENTRY,
+    page_name="AuditEntryPage",
+)
+
+
 class AuditTrailView(OperatorView):
     """The audit trail."""
 
-    @extend_schema(
-        operation_id="audit_trail",
-        summary="Read the audit trail",
-        description="The latest first. Entries are never changed.",
-        parameters=_LIST.parameters,
-        responses={200: page_response("AuditEntryPage", AuditEntrySerializer), **problem_responses(400, 403)},
-        examples=[page_example("Audit trail", _ENTRY, "audit-trail")],
-    )
-    def get(self, request: Request) -> Response:
-        return _LIST.page(request, AuditEntry.objects.all(), AuditEntrySerializer)
+    @_LIST.operation("audit_trail", "Read the audit trail", "The latest first. Entries are never changed.")
+    def get(self, _request: Request) -> QuerySet[AuditEntry]:
+        return AuditEntry.objects.all()

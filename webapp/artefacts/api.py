@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from django.db.models import Model, Prefetch
+from django.db.models import Model, Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
-from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,9 +16,10 @@ from rest_framework.response import Response
 from webapp.artefacts import examples, removing
 from webapp.artefacts import serializers as shown
 from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, ModelVersion, Purpose, QuestionSet, SpanSet
-from webapp.rest.base import OperatorView, problem_responses, without_body
-from webapp.rest.lists import RecordList, page_example, page_response
-from webapp.rest.parameters import ListFilter, by_id, by_text, by_time, by_word, only_parameters
+from webapp.rest.base import OperatorView
+from webapp.rest.lists import RecordList
+from webapp.rest.operation import given, operation
+from webapp.rest.parameters import ListFilter, by_id, by_text, by_time, by_word
 
 
 @dataclass(frozen=True)
@@ -128,24 +128,21 @@ def addresses() -> list[URLPattern]:
 
 
 def _list_address(listed: ListedRecords) -> URLPattern:
-    wanted = RecordList((*listed.filters, *by_time()), listed.orders)
+    wanted = RecordList(
+        filters=(*listed.filters, *by_time()),
+        orders=listed.orders,
+        address=listed.name,
+        kind=listed.serializer,
+        example=listed.example,
+        page_name=f"{listed.record.__name__}Page",
+    )
 
     class ListView(OperatorView):
         """Many records."""
 
-        @extend_schema(
-            operation_id=listed.name.replace("-", "_"),
-            summary=f"List {listed.name.replace('-', ' ')}",
-            parameters=wanted.parameters,
-            responses={
-                200: page_response(f"{listed.record.__name__}Page", listed.serializer),
-                **problem_responses(400, 403),
-            },
-            examples=[page_example(listed.name.replace("-", " ").capitalize(), listed.example, listed.name)],
-        )
-        def get(self, request: Request) -> Response:
-            records = listed.record._default_manager.prefetch_related(*listed.related)
-            return wanted.page(request, records, listed.serializer)
+        @wanted.operation(listed.name.replace("-", "_"), f"List {listed.name.replace('-', ' ')}")
+        def get(self, _request: Request) -> QuerySet[Any]:
+            return listed.record._default_manager.prefetch_related(*listed.related)
 
     return path(listed.name, ListView.as_view(), name=f"api-{listed.name}")
 
@@ -154,22 +151,15 @@ def _one_address(listed: ListedRecords) -> URLPattern:
     class OneView(OperatorView):
         """One record."""
 
-        @extend_schema(
-            operation_id=listed.one.replace("-", "_"),
-            summary=f"Read one of the {listed.name.replace('-', ' ')}",
-            description=listed.about,
-            responses={200: listed.detail, **problem_responses(400, 403, 404)},
-            examples=[
-                OpenApiExample(
-                    listed.one.replace("-", " ").capitalize(),
-                    value={**listed.example, **listed.more},
-                    response_only=True,
-                    status_codes=["200"],
-                )
-            ],
+        @operation(
+            listed.one.replace("-", "_"),
+            f"Read one of the {listed.name.replace('-', ' ')}",
+            listed.about,
+            gives=listed.detail,
+            problems=[404],
+            examples=[given(listed.one.replace("-", " ").capitalize(), {**listed.example, **listed.more})],
         )
         def get(self, request: Request, record_id: int) -> Response:
-            only_parameters(request, ())
             # `_base_manager` finds every record, also an index whose files were removed.
             records = listed.record._base_manager.prefetch_related(*listed.related)
             return Response(listed.detail(get_object_or_404(records, pk=record_id)).data)
@@ -179,15 +169,14 @@ def _one_address(listed: ListedRecords) -> URLPattern:
         class RemovableView(OneView):
             """One record, and its removal."""
 
-            @extend_schema(
-                operation_id=f"remove_{listed.one.replace('-', '_')}",
-                summary=f"Remove a {listed.one.replace('-', ' ')} that nothing uses",
-                description="Its files are removed. 409: something uses it; `detail` says what.",
-                request=None,
-                responses={204: None, **problem_responses(400, 403, 404, 409, 422)},
+            @operation(
+                f"remove_{listed.one.replace('-', '_')}",
+                f"Remove a {listed.one.replace('-', ' ')} that nothing uses",
+                "Its files are removed. 409: something uses it; `detail` says what.",
+                gives=None,
+                problems=[404, 409, 422],
             )
             def delete(self, request: Request, record_id: int) -> Response:
-                without_body(request)
                 removing.remove(get_object_or_404(listed.record._default_manager, pk=record_id), by=self.operator)  # type: ignore[arg-type]
                 return Response(status=204)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from django.http import Http404
-from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -11,40 +10,39 @@ from webapp.access.collections import access_of
 from webapp.articles import examples
 from webapp.articles import service as articles
 from webapp.articles.serializers import ArticleSerializer, BlockSerializer
-from webapp.rest.base import problem_responses
-from webapp.rest.parameters import only_parameters
+from webapp.rest.operation import given, operation
 from webapp.rest.unchanging import UNCHANGED, UNLESS, CachedView
 
 
 class BlockByIdView(CachedView):
     """A block of a corpus."""
 
-    @extend_schema(
-        operation_id="block",
-        summary="A block of a corpus",
-        description="Searched for in the deployed corpus, then in the others. Needs no model.",
+    @operation(
+        "block",
+        "A block of a corpus",
+        "Searched for in the deployed corpus, then in the others. Needs no model.",
         parameters=[UNLESS],
-        responses={200: BlockSerializer, **UNCHANGED, **problem_responses(400, 403, 404)},
-        examples=[OpenApiExample("Block", value=examples.BLOCK, response_only=True, status_codes=["200"])],
+        gives={200: BlockSerializer, **UNCHANGED},
+        problems=[404],
+        examples=[given("Block", examples.BLOCK)],
     )
     def get(self, request: Request, block_id: str) -> Response:
-        only_parameters(request, ())
         return Response(BlockSerializer(_source(request, block_id)).data)
 
 
 class ArticleView(CachedView):
     """The article of a block."""
 
-    @extend_schema(
-        operation_id="article",
-        summary="The article of a block",
-        description="The whole text of the article, and the positions of its blocks.",
+    @operation(
+        "article",
+        "The article of a block",
+        "The whole text of the article, and the positions of its blocks.",
         parameters=[UNLESS],
-        responses={200: ArticleSerializer, **UNCHANGED, **problem_responses(400, 403, 404)},
-        examples=[OpenApiExample("Article", value=examples.ARTICLE, response_only=True, status_codes=["200"])],
+        gives={200: ArticleSerializer, **UNCHANGED},
+        problems=[404],
+        examples=[given("Article", examples.ARTICLE)],
     )
     def get(self, request: Request, block_id: str) -> Response:
-        only_parameters(request, ())
         return Response(ArticleSerializer(_source(request, block_id)).data)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Final
 
-from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
@@ -19,7 +19,8 @@ from webapp.asking.idempotency import claim
 from webapp.asking.kept_api import answer_json
 from webapp.asking.serializers import AnswerSerializer, QuestionSerializer, RetrievalSerializer
 from webapp.models import AskedAnswer
-from webapp.rest.base import AskingView, checked, problem_responses
+from webapp.rest.base import AskingView
+from webapp.rest.operation import given, operation, sent
 from webapp.rest.parameters import idempotency_key, key_parameter
 from webapp.rest.throttle import AskThrottle
 
@@ -35,27 +36,26 @@ class AskView(AskingView):
 
     throttle_classes = [AskThrottle]
 
-    @extend_schema(
-        operation_id="ask",
-        summary="Ask a question",
-        description="Retrieves the k best blocks, reads them and keeps the answer; `Location` is its address.",
+    @operation(
+        "ask",
+        "Ask a question",
+        "Retrieves the k best blocks, reads them and keeps the answer; `Location` is its address.",
+        takes=QuestionSerializer,
         parameters=[_KEY],
-        request=QuestionSerializer,
-        responses={
+        gives={
             200: OpenApiResponse(AnswerSerializer, description="The stored answer of this key."),
             201: AnswerSerializer,
-            **problem_responses(400, 403, 409, 413, 415, 422, 429, 503),
         },
+        problems=[409, 422, 429],
         examples=[
-            OpenApiExample("Question", value=examples.QUESTION, request_only=True),
-            OpenApiExample("In some documents", value=examples.QUESTION_IN, request_only=True),
-            OpenApiExample("Answer", value=examples.ANSWER, response_only=True, status_codes=["201"]),
-            OpenApiExample("Invalid", value=examples.PROBLEM, response_only=True, status_codes=["400"]),
+            sent("Question", examples.QUESTION),
+            sent("In some documents", examples.QUESTION_IN),
+            given("Answer", examples.ANSWER, 201),
+            given("Invalid", examples.PROBLEM, 400),
         ],
     )
-    def post(self, request: Request) -> Response:
-        question = checked(request, QuestionSerializer)
-        asked, replayed = self._answer(request, question)
+    def post(self, request: Request, body: dict[str, Any]) -> Response:
+        asked, replayed = self._answer(request, body)
         headers = {"Location": reverse("api-answer", args=[asked.pk], request=request)}
         if replayed:
             headers["Idempotency-Replayed"] = "true"
@@ -79,16 +79,17 @@ class RetrieveView(AskingView):
 
     throttle_classes = [AskThrottle]
 
-    @extend_schema(
-        operation_id="retrieve",
-        summary="Find blocks without reading them",
-        request=QuestionSerializer,
-        responses={200: RetrievalSerializer, **problem_responses(400, 403, 413, 415, 422, 429, 503)},
+    @operation(
+        "retrieve",
+        "Find blocks without reading them",
+        takes=QuestionSerializer,
+        gives=RetrievalSerializer,
+        problems=[422, 429],
         examples=[
-            OpenApiExample("Question", value=examples.QUESTION, request_only=True),
-            OpenApiExample("In some documents", value=examples.QUESTION_IN, request_only=True),
-            OpenApiExample("Blocks", value=examples.RETRIEVAL, response_only=True, status_codes=["200"]),
+            sent("Question", examples.QUESTION),
+            sent("In some documents", examples.QUESTION_IN),
+            given("Blocks", examples.RETRIEVAL),
         ],
     )
-    def post(self, request: Request) -> Response:
-        return Response(asdict(asking.retrieve(**checked(request, QuestionSerializer), asker=request.user)))
+    def post(self, request: Request, body: dict[str, Any]) -> Response:
+        return Response(asdict(asking.retrieve(**body, asker=request.user)))

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from django.db import Error, close_old_connections
 from django.http import StreamingHttpResponse
-from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema, extend_schema_field
+from drf_spectacular.utils import OpenApiResponse, extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import Throttled
 from rest_framework.request import Request
@@ -32,7 +32,8 @@ from webapp.asking.service import DEFAULT_K
 from webapp.metrics.middleware import Asking, current_asking
 from webapp.models import AskedAnswer
 from webapp.refusals import FieldError, InvalidRequest
-from webapp.rest.base import JSON_LINES, AskingView, LinesRenderer, Renderer, checked, problem_responses
+from webapp.rest.base import JSON_LINES, AskingView, LinesRenderer, Renderer
+from webapp.rest.operation import given, operation, sent
 from webapp.rest.problems import described_in_place
 from webapp.rest.serializers import (
     ProblemSerializer,
@@ -93,34 +94,24 @@ class BatchView(AskingView):
 
     renderer_classes = [Renderer, LinesRenderer]
 
-    @extend_schema(
-        operation_id="ask_batch",
-        summary="Ask many questions",
-        description=f"Up to {MOST} questions, or with `Accept: {JSON_LINES}` up to {MOST_STREAMED:,}, each of which is "
+    @operation(
+        "ask_batch",
+        "Ask many questions",
+        f"Up to {MOST} questions, or with `Accept: {JSON_LINES}` up to {MOST_STREAMED:,}, each of which is "
         "returned as soon as it is answered. Answers are stored as those of `ask`. Each question counts for the rate "
         "limit; those beyond it have a problem of status 429 in their place, those that the engine had no room for one "
         "of status 503, both with `retry_after_s`.",
-        request=BatchSerializer,
-        responses={
+        takes=BatchSerializer,
+        gives={
             (200, "application/json"): ResultsSerializer,
             (200, JSON_LINES): OpenApiResponse(ResultSerializer, description="One a line."),
-            **problem_responses(400, 403, 413, 415, 429, 503),
         },
-        examples=[
-            OpenApiExample("Questions", value=examples.BATCH, request_only=True),
-            OpenApiExample(
-                "Results",
-                value=examples.RESULTS,
-                response_only=True,
-                status_codes=["200"],
-                media_type="application/json",
-            ),
-        ],
+        problems=[429],
+        examples=[sent("Questions", examples.BATCH), given("Results", examples.RESULTS, media_type="application/json")],
     )
-    def post(self, request: Request) -> Response | StreamingHttpResponse:
-        batch = checked(request, BatchSerializer)
+    def post(self, request: Request, body: dict[str, Any]) -> Response | StreamingHttpResponse:
         streamed = request.accepted_renderer.media_type == JSON_LINES
-        most, number = MOST_STREAMED if streamed else MOST, len(batch["questions"])
+        most, number = MOST_STREAMED if streamed else MOST, len(body["questions"])
         if not 1 <= number <= most:
             raise InvalidRequest(FieldError("questions", f"There must be 1 to {most:,} questions, not {number:,}."))
         with serving():  # without an engine the whole batch is refused (503)
@@ -128,7 +119,7 @@ class BatchView(AskingView):
         history = asker_key(request)
         current = current_asking() or Asking(None)
         with batch_place(streamed=streamed) as place:
-            wanted = self._counted(request, batch)
+            wanted = self._counted(request, body)
             answers = asking.ask_many(wanted, asker=request.user, session_key=history, listens=current.listens)
             results = _results(answers, current)
             if not streamed:

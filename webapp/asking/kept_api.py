@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import UUID
 
+from django.db.models import QuerySet
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework.fields import DateTimeField
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,9 +18,10 @@ from webapp.asking import service as asking
 from webapp.asking.history import listed_answers, readable_answer
 from webapp.asking.serializers import AnswerSerializer, ListedAnswerSerializer
 from webapp.models import AskedAnswer, Deployment, GoneBlock
-from webapp.rest.base import AskingView, problem_responses
-from webapp.rest.lists import RecordList, page_example, page_response
-from webapp.rest.parameters import by_id, by_time, by_truth, only_parameters
+from webapp.rest.base import AskingView
+from webapp.rest.lists import RecordList
+from webapp.rest.operation import given, operation
+from webapp.rest.parameters import by_id, by_time, by_truth
 from webapp.rest.unchanging import UNCHANGED, UNLESS, CachedView
 
 _LIST: Final = RecordList(
@@ -32,6 +34,10 @@ _LIST: Final = RecordList(
         *by_time(),
     ),
     orders=("created_at", "latency_ms"),
+    address="answers",
+    kind=ListedAnswerSerializer,
+    example=examples.LISTED_ANSWER,
+    page_name="AnswerPage",
 )
 _time: Final = DateTimeField().to_representation  # as records have it
 
@@ -61,25 +67,20 @@ def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[st
 class AnswersView(AskingView):
     """The caller's own answers."""
 
-    @extend_schema(
-        operation_id="answers",
-        summary="List one's own answers",
-        description="Those of the account or, without one, of the cookie's session.",
-        parameters=_LIST.parameters,
-        responses={200: page_response("AnswerPage", ListedAnswerSerializer), **problem_responses(400, 403)},
-        examples=[page_example("Answers", examples.LISTED_ANSWER, "answers")],
+    @_LIST.operation(
+        "answers", "List one's own answers", "Those of the account or, without one, of the cookie's session."
     )
-    def get(self, request: Request) -> Response:
-        return _LIST.page(request, listed_answers(request), ListedAnswerSerializer)
+    def get(self, request: Request) -> QuerySet[AskedAnswer]:
+        return listed_answers(request)
 
 
 class AnswerView(CachedView):
     """A kept answer."""
 
-    @extend_schema(
-        operation_id="answer",
-        summary="A kept answer",
-        description="The answer never changes; `evidence_gone` lists the blocks that are no longer searched, "
+    @operation(
+        "answer",
+        "A kept answer",
+        "The answer never changes; `evidence_gone` lists the blocks that are no longer searched, "
         "`purged_at` says when passages were purged from it. With `without`, the answer as if those blocks had not "
         "been read: priors renormalised and everything recomputed in closed form; the stored answer does not change.",
         parameters=[
@@ -88,10 +89,10 @@ class AnswerView(CachedView):
             ),
             UNLESS,
         ],
-        responses={200: AnswerSerializer, **UNCHANGED, **problem_responses(400, 403, 404)},
-        examples=[OpenApiExample("Answer", value=examples.ANSWER, response_only=True, status_codes=["200"])],
+        gives={200: AnswerSerializer, **UNCHANGED},
+        problems=[404],
+        examples=[given("Answer", examples.ANSWER)],
     )
     def get(self, request: Request, answer_id: UUID) -> Response:
-        only_parameters(request, ("without",))
         asked = readable_answer(request, answer_id, "deployment__index__corpus")
         return Response(answer_json(asked, list(dict.fromkeys(request.query_params.getlist("without")))))

@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.contrib.auth.models import Group
 from django.http import Http404
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,8 +17,9 @@ from webapp.collections import service
 from webapp.collections.service import CollectionSettings, ListedCollection
 from webapp.models import Collection
 from webapp.models.collection import LEAST_WEIGHT, LONGEST_DESCRIPTION, LONGEST_TITLE, MOST_WEIGHT
-from webapp.rest.base import DocumentsReadView, OperatorView, checked, problem_responses, without_body
-from webapp.rest.parameters import only_parameters, truth
+from webapp.rest.base import DocumentsReadView, OperatorView
+from webapp.rest.operation import given, operation, sent
+from webapp.rest.parameters import truth
 from webapp.rest.serializers import (
     RecordSerializer,
     StrictBooleanField,
@@ -46,9 +47,7 @@ _SETTINGS: Final = {
     "groups": ["board members"],
     "weight": 1.5,
 }
-_RECORDED: Final = OpenApiExample(
-    "Collection", value={"name": "board", **_SETTINGS}, response_only=True, status_codes=["200", "201"]
-)
+_RECORDED: Final = given("Collection", {"name": "board", **_SETTINGS}, 200, 201)
 
 
 class CollectionSerializer(serializers.Serializer[Any]):
@@ -101,69 +100,66 @@ class CollectionSettingsSerializer(StrictSerializer):
 class CollectionsView(DocumentsReadView):
     """The collections of the corpus that answers."""
 
-    @extend_schema(
-        operation_id="collections",
-        summary="List collections",
-        description="Those that the caller may look in.",
-        responses={200: CollectionSerializer(many=True), **problem_responses(400, 403)},
-        examples=[OpenApiExample("Collection", value=_EXAMPLE, response_only=True, status_codes=["200"])],
+    @operation(
+        "collections",
+        "List collections",
+        "Those that the caller may look in.",
+        gives=CollectionSerializer(many=True),
+        examples=[given("Collection", _EXAMPLE)],
     )
     def get(self, request: Request) -> Response:
-        only_parameters(request, ())
         return Response([collection_json(one) for one in service.listed(access_of(request.user).hidden)])
 
 
 class CollectionView(OperatorView):
     """One collection, by its name. Documents have it, whether anything is recorded of it or not."""
 
-    @extend_schema(
-        operation_id="collection",
-        summary="What is recorded of a collection",
-        description="404 where nothing is: then everybody who may ask reads its documents, with weight 1.",
-        responses={200: RecordedCollectionSerializer, **problem_responses(400, 403, 404)},
+    @operation(
+        "collection",
+        "What is recorded of a collection",
+        "404 where nothing is: then everybody who may ask reads its documents, with weight 1.",
+        gives=RecordedCollectionSerializer,
+        problems=[404],
         examples=[_RECORDED],
     )
     def get(self, request: Request, name: str) -> Response:
-        only_parameters(request, ())
         record = service.recorded(name)
         if record is None:
             raise Http404
         return Response(RecordedCollectionSerializer(record).data)
 
-    @extend_schema(
-        operation_id="set_collection",
-        summary="Set up a collection",
-        description="A new one, or one that documents have already. The next question goes by it. Make a private one "
+    @operation(
+        "set_collection",
+        "Set up a collection",
+        "A new one, or one that documents have already. The next question goes by it. Make a private one "
         "before you add documents to it.",
-        request=CollectionSettingsSerializer,
-        responses={
+        takes=CollectionSettingsSerializer,
+        gives={
             200: RecordedCollectionSerializer,
             201: OpenApiResponse(RecordedCollectionSerializer, description="Nothing was recorded of it before."),
-            **problem_responses(400, 403, 413, 415),
         },
-        examples=[OpenApiExample("Settings", value=_SETTINGS, request_only=True), _RECORDED],
+        examples=[sent("Settings", _SETTINGS), _RECORDED],
     )
-    def put(self, request: Request, name: str) -> Response:
-        told = checked(request, CollectionSettingsSerializer)
-        if "groups" in told:
-            told["groups"] = tuple(told["groups"])
-        record, is_new = service.save(name, CollectionSettings(**told), by=self.operator)
+    def put(self, _request: Request, name: str, body: dict[str, Any]) -> Response:
+        if "groups" in body:
+            body["groups"] = tuple(body["groups"])
+        record, is_new = service.save(name, CollectionSettings(**body), by=self.operator)
         return Response(RecordedCollectionSerializer(record).data, status=201 if is_new else 200)
 
-    @extend_schema(
-        operation_id="remove_collection",
-        summary="Forget what is recorded of a collection",
-        description="Its documents stay and keep its name, and everybody who may ask reads them, with weight 1. A "
+    @operation(
+        "remove_collection",
+        "Forget what is recorded of a collection",
+        "Its documents stay and keep its name, and everybody who may ask reads them, with weight 1. A "
         "private one is therefore refused (409) without `public`.",
         parameters=[
             OpenApiParameter(
                 "public", OpenApiTypes.BOOL, description="Whether everybody may read a private one and answers from it."
             )
         ],
-        responses={204: None, **problem_responses(400, 403, 404, 409)},
+        gives=None,
+        problems=[404, 409],
     )
     def delete(self, request: Request, name: str) -> Response:
-        without_body(request, ("public",))
         try:
             service.remove(name, by=self.operator, public=truth(request, "public"))
         except Collection.DoesNotExist:

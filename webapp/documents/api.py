@@ -9,7 +9,7 @@ from dataclasses import asdict, astuple
 from typing import Any, Final
 
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework.parsers import JSONParser, MultiPartParser
 from rest_framework.permissions import SAFE_METHODS, AllowAny, BasePermission
 from rest_framework.request import Request
@@ -43,9 +43,10 @@ from webapp.documents.viewing import current_corpus_id, described, show
 from webapp.models import DocumentStatus
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.authentication import MayEdit, MayReadDocuments
-from webapp.rest.base import EditorView, checked, problem_responses, without_body
+from webapp.rest.base import EditorView
 from webapp.rest.lists import PAGING, cursor_in, cursor_link, page_example, page_response, page_size, wrong_cursor
-from webapp.rest.parameters import IF_MATCH, idempotency_key, if_match, key_parameter, only_parameters
+from webapp.rest.operation import FORM, JSON, given, operation, sent
+from webapp.rest.parameters import IF_MATCH, idempotency_key, if_match, key_parameter
 from webapp.rest.throttle import EditThrottle
 
 BODY_BYTES: Final = LARGEST_FILE_BYTES + (1 << 20)  # a file and the rest of the request's body
@@ -108,18 +109,17 @@ class _DocumentsView(EditorView):
 class DocumentsView(_DocumentsView):
     """The documents of the deployed corpus."""
 
-    @extend_schema(
-        operation_id="documents",
-        summary="List documents",
-        description="Edited documents first, then those that came with the corpus. Each that is there from the first "
+    @operation(
+        "documents",
+        "List documents",
+        "Edited documents first, then those that came with the corpus. Each that is there from the first "
         "page to the last is listed once, whatever is added, changed and removed meanwhile. It is read forwards only: "
         "`previous` is null. Where another index answers meanwhile (400), begin again.",
         parameters=[*PAGING, *_FILTERS],
-        responses={200: page_response("DocumentPage", ListedDocumentSerializer), **problem_responses(400, 403)},
+        gives=page_response("DocumentPage", ListedDocumentSerializer),
         examples=[page_example("Documents", examples.LISTED, "documents")],
     )
     def get(self, request: Request) -> Response:
-        only_parameters(request, ("cursor", "page_size", "title", "status", "collection"))
         title, status, collection = (request.query_params.get(name, "") for name in ("title", "status", "collection"))
         for name, text, most in (("title", title, LONGEST_TITLE), ("collection", collection, LONGEST_COLLECTION)):
             if len(text) > most or "\0" in text:
@@ -135,23 +135,22 @@ class DocumentsView(_DocumentsView):
         link = None if after is None else cursor_link(request, ".".join(map(str, astuple(after))))
         return Response({"next": link, "previous": None, "results": ListedDocumentSerializer(page, many=True).data})
 
-    @extend_schema(
-        operation_id="add_document",
-        summary="Add a document",
-        description=f"A text, an address, or a file as multipart/form-data. {_REFUSED} It is answered from when this "
-        "returns.",
+    @operation(
+        "add_document",
+        "Add a document",
+        f"A text, an address, or a file as multipart/form-data. {_REFUSED} It is answered from when this returns.",
+        takes={JSON: NewDocumentSerializer, FORM: UploadSerializer},
         parameters=[_KEY],
-        request={"application/json": NewDocumentSerializer, "multipart/form-data": UploadSerializer},
-        responses={**_DONE, **problem_responses(400, 403, 409, 413, 415, 422, 429, 507)},
+        gives=_DONE,
+        problems=[409, 422, 429, 507],
         examples=[
-            OpenApiExample("A text", value=examples.NEW, request_only=True, media_type="application/json"),
-            OpenApiExample("An address", value=examples.ADDRESS, request_only=True, media_type="application/json"),
-            OpenApiExample("Edit", value=examples.EDIT, response_only=True, status_codes=["201"]),
+            sent("A text", examples.NEW, media_type=JSON),
+            sent("An address", examples.ADDRESS, media_type=JSON),
+            given("Edit", examples.EDIT, 201),
         ],
     )
-    def post(self, request: Request) -> Response:
-        told = checked(request, UploadSerializer)
-        one = document_input(told)
+    def post(self, request: Request, body: dict[str, Any]) -> Response:
+        one = document_input(body)
         return self.edited(
             request, _sent("add", one), lambda kept: documents.add([one], by=self.operator, kept=kept), 201
         )
@@ -160,82 +159,71 @@ class DocumentsView(_DocumentsView):
 class BulkView(_DocumentsView):
     """Adds many documents in one edit."""
 
-    @extend_schema(
-        operation_id="add_documents",
-        summary="Add many documents",
-        description="In one edit, all or none: texts and addresses, each with what is said of it; or files as "
+    @operation(
+        "add_documents",
+        "Add many documents",
+        "In one edit, all or none: texts and addresses, each with what is said of it; or files as "
         f"multipart/form-data, with what is said of all. {_REFUSED}",
+        takes={JSON: BulkSerializer, FORM: FilesSerializer},
         parameters=[_KEY],
-        request={"application/json": BulkSerializer, "multipart/form-data": FilesSerializer},
-        responses={**_DONE, **problem_responses(400, 403, 409, 413, 415, 422, 429, 507)},
+        gives=_DONE,
+        problems=[409, 422, 429, 507],
         examples=[
-            OpenApiExample(
-                "Documents",
-                value={"documents": [examples.NEW, examples.ADDRESS]},
-                request_only=True,
-                media_type="application/json",
-            ),
-            OpenApiExample("Edit", value=examples.EDIT, response_only=True, status_codes=["201"]),
+            sent("Documents", {"documents": [examples.NEW, examples.ADDRESS]}, media_type=JSON),
+            given("Edit", examples.EDIT, 201),
         ],
     )
-    def post(self, request: Request) -> Response:
-        if request.content_type.lower().startswith(MultiPartParser.media_type):
-            many = files_input(checked(request, FilesSerializer))
-        else:
-            many = [document_input(one) for one in checked(request, BulkSerializer)["documents"]]
-        sent = {"add": [_sent("add", one) for one in many]}
-        return self.edited(request, sent, lambda kept: documents.add(many, by=self.operator, kept=kept), 201)
+    def post(self, request: Request, body: dict[str, Any]) -> Response:
+        many = [document_input(one) for one in body["documents"]] if "documents" in body else files_input(body)
+        edit = {"add": [_sent("add", one) for one in many]}
+        return self.edited(request, edit, lambda kept: documents.add(many, by=self.operator, kept=kept), 201)
 
 
 class DocumentView(_DocumentsView):
     """One document."""
 
-    @extend_schema(
-        operation_id="document",
-        summary="A document with its text",
-        description="Its `ETag` is its `version`.",
-        responses={200: DocumentSerializer, **problem_responses(400, 403, 404)},
-        examples=[OpenApiExample("Document", value=examples.DOCUMENT, response_only=True, status_codes=["200"])],
+    @operation(
+        "document",
+        "A document with its text",
+        "Its `ETag` is its `version`.",
+        gives=DocumentSerializer,
+        problems=[404],
+        examples=[given("Document", examples.DOCUMENT)],
     )
     def get(self, request: Request, document_id: str) -> Response:
-        only_parameters(request, ())
         shown = show(document_id, access_of(request.user).hidden)
         told = DocumentSerializer(shown).data
         if shown.row is not None and shown.row.original:
             told["original"] = reverse("api-original", args=[document_id], request=request)
         return Response(told, headers={} if shown.version is None else {"ETag": f'"{shown.version}"'})
 
-    @extend_schema(
-        operation_id="change_document",
-        summary="Change a document",
-        description="Replaces title and text (the text that it has stays with its headings). Licence, attribution, "
+    @operation(
+        "change_document",
+        "Change a document",
+        "Replaces title and text (the text that it has stays with its headings). Licence, attribution, "
         "address, language, date, tags and collection stay if they are not given. Unchanged blocks keep their vectors. "
         + _REFUSED,
+        takes={JSON: ChangedDocumentSerializer, FORM: ChangedUploadSerializer},
         parameters=[_KEY, IF_MATCH],
-        request={"application/json": ChangedDocumentSerializer, "multipart/form-data": ChangedUploadSerializer},
-        responses={200: EditSerializer, **problem_responses(400, 403, 404, 409, 412, 413, 415, 422, 429, 507)},
-        examples=[
-            OpenApiExample("A text", value=examples.NEW, request_only=True, media_type="application/json"),
-            OpenApiExample("Edit", value=examples.EDIT, response_only=True, status_codes=["200"]),
-        ],
+        gives=EditSerializer,
+        problems=[404, 409, 412, 422, 429, 507],
+        examples=[sent("A text", examples.NEW, media_type=JSON), given("Edit", examples.EDIT)],
     )
-    def put(self, request: Request, document_id: str) -> Response:
-        return self._changed(request, document_id, document_input(checked(request, ChangedUploadSerializer)))
+    def put(self, request: Request, document_id: str, body: dict[str, Any]) -> Response:
+        return self._changed(request, document_id, document_input(body))
 
-    @extend_schema(
-        operation_id="describe_document",
-        summary="Change what is said of a document",
-        description="Its text stays, with headings, pages and a kept PDF, as does whatever is not given. " + _REFUSED,
+    @operation(
+        "describe_document",
+        "Change what is said of a document",
+        "Its text stays, with headings, pages and a kept PDF, as does whatever is not given. " + _REFUSED,
+        takes={JSON: AboutSerializer},
         parameters=[_KEY, IF_MATCH],
-        request={"application/json": AboutSerializer},
-        responses={200: EditSerializer, **problem_responses(400, 403, 404, 409, 412, 413, 415, 422, 429)},
-        examples=[
-            OpenApiExample("A licence and tags", value=examples.ABOUT, request_only=True),
-            OpenApiExample("Edit", value=examples.EDIT, response_only=True, status_codes=["200"]),
-        ],
+        gives=EditSerializer,
+        problems=[404, 409, 412, 422, 429],
+        examples=[sent("A licence and tags", examples.ABOUT), given("Edit", examples.EDIT)],
     )
-    def patch(self, request: Request, document_id: str) -> Response:
-        return self._changed(request, document_id, metadata_input(checked(request, AboutSerializer)))
+    def patch(self, request: Request, document_id: str, body: dict[str, Any]) -> Response:
+        return self._changed(request, document_id, metadata_input(body))
 
     def _changed(self, request: Request, document_id: str, one: DocumentInput) -> Response:
         versions = if_match(request)
@@ -246,15 +234,15 @@ class DocumentView(_DocumentsView):
             200,
         )
 
-    @extend_schema(
-        operation_id="remove_document",
-        summary="Remove a document",
-        description="It is no longer searched. Stored answers do not change.",
+    @operation(
+        "remove_document",
+        "Remove a document",
+        "It is no longer searched. Stored answers do not change.",
         parameters=[_KEY, IF_MATCH],
-        responses={204: None, **problem_responses(400, 403, 404, 409, 412, 422, 429, 507)},
+        gives=None,
+        problems=[404, 409, 412, 422, 429, 507],
     )
     def delete(self, request: Request, document_id: str) -> Response:
-        without_body(request)
         versions = if_match(request)
         return self.edited(
             request,

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,19 +14,11 @@ from rest_framework.response import Response
 from webapp.documents import examples, ledger, previewing, touched, viewing
 from webapp.documents.touched import Outcome, Summary, TouchedAnswer
 from webapp.models import ChangeKind, CorpusChange, Document, EvidenceBlock
-from webapp.rest.base import EditorView, problem_responses
-from webapp.rest.lists import PAGING, RecordList, offset_in, offset_links, page_example, page_response
-from webapp.rest.parameters import by_text, by_time, by_word, only_parameters
+from webapp.rest.base import EditorView
+from webapp.rest.lists import PAGING, RecordList, offset_in, offset_links
+from webapp.rest.operation import given, operation
+from webapp.rest.parameters import by_text, by_time, by_word
 from webapp.rest.serializers import person_field
-
-_LIST: Final = RecordList(
-    filters=(
-        by_text("document_id", Document, "document__document_id"),
-        by_word("kind", ChangeKind.values),
-        *by_time("at"),
-    ),
-    order=("-at", "-pk"),
-)
 
 
 class DocumentChangeSerializer(serializers.ModelSerializer[CorpusChange]):
@@ -52,6 +43,20 @@ class DocumentChangeSerializer(serializers.ModelSerializer[CorpusChange]):
     def get_blocks_new(self, change: CorpusChange) -> int:
         """How many blocks are searched since."""
         return len(change.blocks_new)
+
+
+_LIST: Final = RecordList(
+    filters=(
+        by_text("document_id", Document, "document__document_id"),
+        by_word("kind", ChangeKind.values),
+        *by_time("at"),
+    ),
+    order=("-at", "-pk"),
+    address="document-changes",
+    kind=DocumentChangeSerializer,
+    example=examples.CHANGE,
+    page_name="DocumentChangePage",
+)
 
 
 class OutcomesSerializer(serializers.Serializer[Any]):
@@ -118,17 +123,16 @@ class ChangeAnswersSerializer(TouchedSerializer):
 class TouchedView(EditorView):
     """What a removal of a document would touch."""
 
-    @extend_schema(
-        operation_id="document_touched",
-        summary="The stored answers that read a document",
-        description="What each would be without the document, from what is stored with it: without the model. Nothing "
-        "is changed.",
+    @operation(
+        "document_touched",
+        "The stored answers that read a document",
+        "What each would be without the document, from what is stored with it: without the model. Nothing is changed.",
         parameters=PAGING,
-        responses={200: TouchedSerializer, **problem_responses(400, 403, 404)},
-        examples=[OpenApiExample("Answers", value=examples.TOUCHED, response_only=True, status_codes=["200"])],
+        gives=TouchedSerializer,
+        problems=[404],
+        examples=[given("Answers", examples.TOUCHED)],
     )
     def get(self, request: Request, document_id: str) -> Response:
-        only_parameters(request, ("cursor", "page_size"))
         viewing.show(document_id)  # or 404
         ids = previewing.of_removal([document_id])
         return Response(_page(request, touched.reading(ids), ids, touched.summary(ids)))
@@ -137,32 +141,24 @@ class TouchedView(EditorView):
 class DocumentChangesView(EditorView):
     """The ledger."""
 
-    @extend_schema(
-        operation_id="document_changes",
-        summary="List changes of documents",
-        description="The latest first.",
-        parameters=_LIST.parameters,
-        responses={200: page_response("DocumentChangePage", DocumentChangeSerializer), **problem_responses(400, 403)},
-        examples=[page_example("Changes", examples.CHANGE, "document-changes")],
-    )
-    def get(self, request: Request) -> Response:
-        changes = CorpusChange.objects.select_related("document", "after", "by")
-        return _LIST.page(request, changes, DocumentChangeSerializer)
+    @_LIST.operation("document_changes", "List changes of documents", "The latest first.", title="Changes")
+    def get(self, _request: Request) -> QuerySet[CorpusChange]:
+        return CorpusChange.objects.select_related("document", "after", "by")
 
 
 class ChangeAnswersView(EditorView):
     """What a change touched."""
 
-    @extend_schema(
-        operation_id="change_answers",
-        summary="The stored answers that a change touched",
-        description="Those that had read a block which the change took away, and what each would have been without.",
+    @operation(
+        "change_answers",
+        "The stored answers that a change touched",
+        "Those that had read a block which the change took away, and what each would have been without.",
         parameters=PAGING,
-        responses={200: ChangeAnswersSerializer, **problem_responses(400, 403, 404)},
-        examples=[OpenApiExample("Answers", value=examples.CHANGE_ANSWERS, response_only=True, status_codes=["200"])],
+        gives=ChangeAnswersSerializer,
+        problems=[404],
+        examples=[given("Answers", examples.CHANGE_ANSWERS)],
     )
     def get(self, request: Request, change_id: int) -> Response:
-        only_parameters(request, ("cursor", "page_size"))
         change = get_object_or_404(CorpusChange, pk=change_id)
         page = _page(request, ledger.answers(change), change.blocks_gone, ledger.summary(change))
         receipt = ledger.receipt(change)

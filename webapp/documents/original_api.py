@@ -6,14 +6,14 @@ from typing import Final
 
 from django.http import Http404, HttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 
 from webapp.access.collections import access_of
 from webapp.documents import originals
 from webapp.documents.original_views import pdf_response
-from webapp.rest.base import DocumentsReadView, Renderer, problem_responses
-from webapp.rest.parameters import only_parameters
+from webapp.rest.base import DocumentsReadView, Renderer
+from webapp.rest.operation import given, operation
 
 _PDF: Final = "application/pdf"
 
@@ -29,19 +29,16 @@ class OriginalView(DocumentsReadView):
 
     renderer_classes = [PdfRenderer, Renderer]
 
-    @extend_schema(
-        operation_id="document_original",
-        summary="The PDF that a document was read from",
-        description="Sections of its passages name their page. 404 if none is kept: the document was read from "
+    @operation(
+        "document_original",
+        "The PDF that a document was read from",
+        "Sections of its passages name their page. 404 if none is kept: the document was read from "
         "something else, or was removed.",
-        responses={
-            (200, _PDF): OpenApiResponse(OpenApiTypes.BINARY, description="As it was uploaded or fetched."),
-            **problem_responses(400, 403, 404),
-        },
-        examples=[OpenApiExample("PDF", value="%PDF-1.7 …", response_only=True, status_codes=["200"], media_type=_PDF)],
+        gives={(200, _PDF): OpenApiResponse(OpenApiTypes.BINARY, description="As it was uploaded or fetched.")},
+        problems=[404],
+        examples=[given("PDF", "%PDF-1.7 …", media_type=_PDF)],
     )
     def get(self, request: Request, document_id: str) -> HttpResponse:
-        only_parameters(request, ())
         found = originals.find(document_id, access_of(request.user).hidden)
         if found is None:
             raise Http404

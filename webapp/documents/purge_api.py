@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -19,13 +20,12 @@ from webapp.documents.remaining import HeldFolder, RemovalStage, folders_of
 from webapp.documents.viewing import DocumentMissing
 from webapp.models import Purge
 from webapp.refusals import FieldError, InvalidRequest
-from webapp.rest.base import OperatorView, checked, problem_responses
-from webapp.rest.lists import RecordList, page_example, page_response
-from webapp.rest.parameters import by_time, only_parameters
+from webapp.rest.base import OperatorView
+from webapp.rest.lists import RecordList
+from webapp.rest.operation import given, operation, sent
+from webapp.rest.parameters import by_time
 from webapp.rest.serializers import StrictCharField, StrictSerializer
 from webapp.rest.throttle import EditThrottle
-
-_LIST: Final = RecordList(filters=by_time("at"), order=("-at", "pk"))
 
 
 class NewPurgeSerializer(StrictSerializer):
@@ -88,39 +88,39 @@ class PurgeSerializer(serializers.ModelSerializer[Purge]):
         return HeldFolderSerializer(folders_of(purge), many=True).data
 
 
+_LIST: Final = RecordList(
+    filters=by_time("at"),
+    order=("-at", "pk"),
+    address="purges",
+    kind=PurgeSerializer,
+    example=examples.PURGE,
+    page_name="PurgePage",
+)
+
+
 class PurgesView(OperatorView):
     """What was purged."""
 
     throttle_classes = [EditThrottle]
 
-    @extend_schema(
-        operation_id="purges",
-        summary="List purges",
-        description="The latest first.",
-        parameters=_LIST.parameters,
-        responses={200: page_response("PurgePage", PurgeSerializer), **problem_responses(400, 403)},
-        examples=[page_example("Purges", examples.PURGE, "purges")],
-    )
-    def get(self, request: Request) -> Response:
-        return _LIST.page(request, Purge.objects.all(), PurgeSerializer)
+    @_LIST.operation("purges", "List purges", "The latest first.")
+    def get(self, _request: Request) -> QuerySet[Purge]:
+        return Purge.objects.all()
 
-    @extend_schema(
-        operation_id="purge_documents",
-        summary="Forget documents for good",
-        description="Takes their text out of the corpus, out of its earlier states and out of the evidence of kept "
+    @operation(
+        "purge_documents",
+        "Forget documents for good",
+        "Takes their text out of the corpus, out of its earlier states and out of the evidence of kept "
         "answers, which become what their other passages say. All or none; it cannot be undone. The receipt names the "
         "files that are no more, and those that still hold a document.",
-        request=NewPurgeSerializer,
-        responses={201: PurgeSerializer, **problem_responses(400, 403, 409, 413, 415, 429)},
-        examples=[
-            OpenApiExample("Documents", value=examples.NEW_PURGE, request_only=True),
-            OpenApiExample("Receipt", value=examples.PURGE, response_only=True, status_codes=["201"]),
-        ],
+        takes=NewPurgeSerializer,
+        gives={201: PurgeSerializer},
+        problems=[409, 429],
+        examples=[sent("Documents", examples.NEW_PURGE), given("Receipt", examples.PURGE, 201)],
     )
-    def post(self, request: Request) -> Response:
-        wanted = checked(request, NewPurgeSerializer)["documents"]
+    def post(self, request: Request, body: dict[str, Any]) -> Response:
         try:
-            purge = purging.purge(wanted, by=self.operator)
+            purge = purging.purge(body["documents"], by=self.operator)
         except DocumentMissing as error:
             raise InvalidRequest(FieldError("documents", str(error))) from None
         address = reverse("api-purge", args=[purge.pk], request=request)
@@ -130,12 +130,12 @@ class PurgesView(OperatorView):
 class PurgeView(OperatorView):
     """One purge."""
 
-    @extend_schema(
-        operation_id="purge",
-        summary="The receipt of a purge",
-        responses={200: PurgeSerializer, **problem_responses(400, 403, 404)},
-        examples=[OpenApiExample("Receipt", value=examples.PURGE, response_only=True, status_codes=["200"])],
+    @operation(
+        "purge",
+        "The receipt of a purge",
+        gives=PurgeSerializer,
+        problems=[404],
+        examples=[given("Receipt", examples.PURGE)],
     )
     def get(self, request: Request, purge_id: UUID) -> Response:
-        only_parameters(request, ())
         return Response(PurgeSerializer(get_object_or_404(Purge, pk=purge_id)).data)

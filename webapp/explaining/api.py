@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 from uuid import UUID
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -15,7 +15,8 @@ from webapp.explaining import examples
 from webapp.explaining import service as why
 from webapp.explaining.serializers import RightAnswerSerializer, WhySerializer
 from webapp.rest.authentication import MayExplain
-from webapp.rest.base import PublicView, checked, problem_responses
+from webapp.rest.base import PublicView
+from webapp.rest.operation import given, operation, sent
 from webapp.rest.throttle import AskThrottle
 
 
@@ -25,21 +26,18 @@ class WhyView(PublicView):
     permission_classes = [MayExplain]
     throttle_classes = [AskThrottle]
 
-    @extend_schema(
-        operation_id="why",
-        summary="Why an answer is wrong",
-        description="Given the right answer, says where it was lost: not in the corpus, not retrieved, misread, "
+    @operation(
+        "why",
+        "Why an answer is wrong",
+        "Given the right answer, says where it was lost: not in the corpus, not retrieved, misread, "
         "outweighed, withheld. Nothing is stored. Ranks are known as long as the model and the index of the answer "
         "are deployed, and whether the corpus holds the right answer as long as the corpus exists.",
-        request=RightAnswerSerializer,
-        responses={200: WhySerializer, **problem_responses(400, 403, 404, 413, 415, 429)},
-        examples=[
-            OpenApiExample("The right answer", value={"answer": "Arthur C. Clarke"}, request_only=True),
-            OpenApiExample("Why", value=examples.WHY, response_only=True, status_codes=["200"]),
-        ],
+        takes=RightAnswerSerializer,
+        gives=WhySerializer,
+        problems=[404, 429],
+        examples=[sent("The right answer", {"answer": "Arthur C. Clarke"}), given("Why", examples.WHY)],
     )
-    def post(self, request: Request, answer_id: UUID) -> Response:
-        sent = checked(request, RightAnswerSerializer)
+    def post(self, request: Request, answer_id: UUID, body: dict[str, Any]) -> Response:
         asked = readable_answer(request, answer_id, "deployment__index__corpus")
-        explained = why.explain(asked, sent["answer"], access_of(request.user))
+        explained = why.explain(asked, body["answer"], access_of(request.user))
         return Response({"detail": explained.detail, **asdict(explained.why)})

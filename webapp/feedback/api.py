@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.http import Http404
-from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import serializers
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
@@ -18,8 +17,8 @@ from webapp.feedback import service as feedback
 from webapp.feedback.service import LONGEST_ANSWER
 from webapp.models import Feedback, Review
 from webapp.rest.authentication import MayGiveFeedback
-from webapp.rest.base import PublicView, checked, problem_responses, without_body
-from webapp.rest.parameters import only_parameters
+from webapp.rest.base import PublicView
+from webapp.rest.operation import given, operation, sent
 from webapp.rest.serializers import StrictBooleanField, StrictCharField, StrictSerializer
 from webapp.rest.throttle import AskThrottle
 
@@ -72,52 +71,44 @@ class FeedbackView(PublicView):
         """Writing counts for the rate limit, together with questions."""
         return [AskThrottle()] if self.request.method == "POST" else []
 
-    @extend_schema(
-        operation_id="feedback",
-        summary="Read one's own feedback on an answer",
-        description="404 if there is none.",
-        responses={200: FeedbackSerializer, **problem_responses(400, 403, 404)},
-        examples=[OpenApiExample("Feedback", value=_KEPT, response_only=True, status_codes=["200"])],
+    @operation(
+        "feedback",
+        "Read one's own feedback on an answer",
+        "404 if there is none.",
+        gives=FeedbackSerializer,
+        problems=[404],
+        examples=[given("Feedback", _KEPT)],
     )
     def get(self, request: Request, answer_id: UUID) -> Response:
-        only_parameters(request, ())
         said = asker_of(request).feedback_on(readable_answer(request, answer_id))
         if said is None:
             raise Http404
         return Response(FeedbackSerializer(said).data)
 
-    @extend_schema(
-        operation_id="giveFeedback",
-        summary="Give feedback on an answer",
-        description="Replaces earlier feedback. An account has one feedback per answer; without an account, "
+    @operation(
+        "giveFeedback",
+        "Give feedback on an answer",
+        "Replaces earlier feedback. An account has one feedback per answer; without an account, "
         "the session of the cookie has. A curator decides whether it is trained on; changing it lets it "
         "wait anew.",
-        request=SaidSerializer,
-        responses={
-            200: FeedbackSerializer,
-            201: FeedbackSerializer,
-            **problem_responses(400, 403, 404, 413, 415, 429),
-        },
-        examples=[
-            OpenApiExample("Wrong, and what is right", value=_SAID, request_only=True),
-            OpenApiExample("Feedback", value=_KEPT, response_only=True, status_codes=["201"]),
-        ],
+        takes=SaidSerializer,
+        gives={200: FeedbackSerializer, 201: FeedbackSerializer},
+        problems=[404, 429],
+        examples=[sent("Wrong, and what is right", _SAID), given("Feedback", _KEPT, 201)],
     )
-    def post(self, request: Request, answer_id: UUID) -> Response:
-        word = checked(request, SaidSerializer)
+    def post(self, request: Request, answer_id: UUID, body: dict[str, Any]) -> Response:
         answer = readable_answer(request, answer_id)
-        said, first = feedback.give_feedback(asker_of(request, create=True), answer, **word)
+        said, first = feedback.give_feedback(asker_of(request, create=True), answer, **body)
         return Response(FeedbackSerializer(said).data, status=201 if first else 200)
 
-    @extend_schema(
-        operation_id="takeFeedbackBack",
-        summary="Delete one's own feedback on an answer",
-        description="404 if there is none.",
-        request=None,
-        responses={204: None, **problem_responses(400, 403, 404)},
+    @operation(
+        "takeFeedbackBack",
+        "Delete one's own feedback on an answer",
+        "404 if there is none.",
+        gives=None,
+        problems=[404],
     )
     def delete(self, request: Request, answer_id: UUID) -> Response:
-        without_body(request)
         if not feedback.withdraw(asker_of(request), readable_answer(request, answer_id)):
             raise Http404
         return Response(status=204)

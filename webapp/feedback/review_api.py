@@ -4,30 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from drf_spectacular.utils import extend_schema
+from django.db.models import QuerySet
 from rest_framework import serializers
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from webapp.feedback import service as feedback
 from webapp.models import Deployment, Feedback, Review
-from webapp.rest.base import OperatorView, problem_responses
-from webapp.rest.lists import RecordList, page_example, page_response
+from webapp.rest.base import OperatorView
+from webapp.rest.lists import RecordList
 from webapp.rest.parameters import by_id, by_time, by_truth, by_word
 from webapp.rest.serializers import RecordSerializer, person_field
 
-_LIST: Final = RecordList(
-    filters=(
-        by_word("review", Review.values),
-        by_truth("teaches", "teaches", "Whether it can be trained on; curators review only this."),
-        by_truth(
-            "right", "right", "Whether the answer was called right or wrong; feedback without that matches neither."
-        ),
-        by_id("deployment", Deployment, "answer__deployment"),
-        *by_time("changed_at"),
-    ),
-    orders=("changed_at",),
-)
 _BLOCK: Final = "0f6c3d9c4be1f2a35c6e0d7a8b91e2c4"
 _ANSWER: Final = "4f5e3c1a-0d2b-4c8e-9a67-1b2c3d4e5f60"
 _SAID: Final[dict[str, Any]] = {
@@ -66,16 +53,31 @@ class SaidOfAnswerSerializer(RecordSerializer):
         ]
 
 
+_LIST: Final = RecordList(
+    filters=(
+        by_word("review", Review.values),
+        by_truth("teaches", "teaches", "Whether it can be trained on; curators review only this."),
+        by_truth(
+            "right", "right", "Whether the answer was called right or wrong; feedback without that matches neither."
+        ),
+        by_id("deployment", Deployment, "answer__deployment"),
+        *by_time("changed_at"),
+    ),
+    orders=("changed_at",),
+    address="feedback",
+    kind=SaidOfAnswerSerializer,
+    example=_SAID,
+    page_name="FeedbackPage",
+)
+
+
 class AllFeedbackView(OperatorView):
     """All feedback."""
 
-    @extend_schema(
-        operation_id="all_feedback",
-        summary="List all feedback on answers",
-        description="A curator's list in the console is `review=waiting&teaches=true`.",
-        parameters=_LIST.parameters,
-        responses={200: page_response("FeedbackPage", SaidOfAnswerSerializer), **problem_responses(400, 403)},
-        examples=[page_example("Feedback", _SAID, "feedback")],
+    @_LIST.operation(
+        "all_feedback",
+        "List all feedback on answers",
+        "A curator's list in the console is `review=waiting&teaches=true`.",
     )
-    def get(self, request: Request) -> Response:
-        return _LIST.page(request, feedback.all_feedback(), SaidOfAnswerSerializer)
+    def get(self, _request: Request) -> QuerySet[Feedback]:
+        return feedback.all_feedback()

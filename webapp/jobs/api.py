@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
@@ -30,9 +30,10 @@ from webapp.jobs.serializers import (
 from webapp.kinds import KINDS, ParameterError, startable
 from webapp.models import Job, JobKind, JobState, Queue
 from webapp.refusals import FieldError, InvalidRequest, StateConflict
-from webapp.rest.base import OperatorView, checked, problem_responses, without_body
-from webapp.rest.lists import RecordList, page_example, page_response
-from webapp.rest.parameters import by_time, by_truth, by_word, only_parameters, whole_number
+from webapp.rest.base import OperatorView
+from webapp.rest.lists import RecordList
+from webapp.rest.operation import given, operation, sent
+from webapp.rest.parameters import by_time, by_truth, by_word, whole_number
 
 _LIST: Final = RecordList(
     filters=(
@@ -43,6 +44,10 @@ _LIST: Final = RecordList(
         *by_time(),
     ),
     orders=("created_at", "queued_at"),
+    address="jobs",
+    kind=JobSerializer,
+    example=examples.LISTED_JOB,
+    page_name="JobPage",
 )
 
 
@@ -66,7 +71,6 @@ class _Range:
 
     def of(self, request: Request) -> tuple[int, int]:
         """(start, limit) of a request."""
-        only_parameters(request, (self.start, "limit"))
         limit = whole_number(request, "limit", self.most, low=self.least, high=self.most)
         return whole_number(request, self.start, 0), limit
 
@@ -80,49 +84,41 @@ _INDEXING: Final = kind_json(KINDS[JobKind.INDEX])
 class KindsView(OperatorView):
     """The kinds of job."""
 
-    @extend_schema(
-        operation_id="job_kinds",
-        summary="The kinds of job",
-        description="The inputs and settings of each, with defaults, limits and explanations.",
-        responses={200: KindSerializer(many=True), **problem_responses(400, 403)},
-        examples=[OpenApiExample("Kinds", value=_INDEXING, response_only=True, status_codes=["200"])],
+    @operation(
+        "job_kinds",
+        "The kinds of job",
+        "The inputs and settings of each, with defaults, limits and explanations.",
+        gives=KindSerializer(many=True),
+        examples=[given("Kinds", _INDEXING)],
     )
     def get(self, request: Request) -> Response:
-        only_parameters(request, ())
         return Response([kind_json(kind) for kind in startable()])
 
 
 class JobsView(OperatorView):
     """All jobs."""
 
-    @extend_schema(
-        operation_id="jobs",
-        summary="List jobs",
-        description="Including shards and other parts of jobs.",
-        parameters=_LIST.parameters,
-        responses={200: page_response("JobPage", JobSerializer), **problem_responses(400, 403)},
-        examples=[page_example("Jobs", examples.LISTED_JOB, "jobs")],
-    )
-    def get(self, request: Request) -> Response:
-        return _LIST.page(request, _jobs(), JobSerializer)
+    @_LIST.operation("jobs", "List jobs", "Including shards and other parts of jobs.")
+    def get(self, _request: Request) -> QuerySet[Job]:
+        return _jobs()
 
-    @extend_schema(
-        operation_id="start_job",
-        summary="Start a job",
-        description="Omitted settings have their defaults, or, with `settings_of`, those of an earlier job. "
+    @operation(
+        "start_job",
+        "Start a job",
+        "Omitted settings have their defaults, or, with `settings_of`, those of an earlier job. "
         "`Location` is the job's address. While another job does the same, the answer is 409, with that job's "
         "address as `job`.",
-        request=NewJobSerializer,
-        responses={201: JobDetailSerializer, **problem_responses(400, 403, 409, 413, 415, 422)},
+        takes=NewJobSerializer,
+        gives={201: JobDetailSerializer},
+        problems=[409, 422],
         examples=[
-            *(OpenApiExample(title, value=new, request_only=True) for title, new in examples.NEW_JOBS.items()),
-            OpenApiExample("Job", value=examples.JOB, response_only=True, status_codes=["201"]),
-            OpenApiExample("Wrong parameters", value=examples.WRONG_JOB, response_only=True, status_codes=["400"]),
-            OpenApiExample("Duplicate", value=examples.DUPLICATE, response_only=True, status_codes=["409"]),
+            *(sent(title, new) for title, new in examples.NEW_JOBS.items()),
+            given("Job", examples.JOB, 201),
+            given("Wrong parameters", examples.WRONG_JOB, 400),
+            given("Duplicate", examples.DUPLICATE, 409),
         ],
     )
-    def post(self, request: Request) -> Response:
-        body = checked(request, NewJobSerializer)
+    def post(self, request: Request, body: dict[str, Any]) -> Response:
         earlier = _earlier(body["settings_of"], body["kind"])
         parameters = {**(services.carried_over(earlier) if earlier else {}), **body["parameters"]}
         try:
@@ -138,32 +134,30 @@ class JobsView(OperatorView):
 class JobView(OperatorView):
     """One job."""
 
-    @extend_schema(
-        operation_id="job",
-        summary="A job",
-        description="With its progress, its latest metrics, its parts and the records that it made.",
-        responses={200: JobDetailSerializer, **problem_responses(400, 403, 404)},
-        examples=[OpenApiExample("Job", value=examples.JOB, response_only=True, status_codes=["200"])],
+    @operation(
+        "job",
+        "A job",
+        "With its progress, its latest metrics, its parts and the records that it made.",
+        gives=JobDetailSerializer,
+        problems=[404],
+        examples=[given("Job", examples.JOB)],
     )
     def get(self, request: Request, job_id: UUID) -> Response:
-        only_parameters(request, ())
         return Response(JobDetailSerializer(_job(job_id)).data)
 
 
 class StopView(OperatorView):
     """Stop a job."""
 
-    @extend_schema(
-        operation_id="stop_job",
-        summary="Stop a job",
-        description="At once if it is queued or interrupted, at its next safe point if it runs (it is `stopping` "
-        "until then).",
-        request=None,
-        responses={200: JobDetailSerializer, **problem_responses(400, 403, 404, 409, 413, 415)},
-        examples=[OpenApiExample("Job", value=examples.STOPPING, response_only=True, status_codes=["200"])],
+    @operation(
+        "stop_job",
+        "Stop a job",
+        "At once if it is queued or interrupted, at its next safe point if it runs (it is `stopping` until then).",
+        gives=JobDetailSerializer,
+        problems=[404, 409],
+        examples=[given("Job", examples.STOPPING)],
     )
     def post(self, request: Request, job_id: UUID) -> Response:
-        without_body(request)
         job = _job(job_id)
         if not services.stop(job, by=self.operator):
             raise StateConflict(f"The job is {job.get_state_display()}; there is nothing to stop.")
@@ -173,16 +167,15 @@ class StopView(OperatorView):
 class ResumeView(OperatorView):
     """Resume a job."""
 
-    @extend_schema(
-        operation_id="resume_job",
-        summary="Resume a job",
-        description="Queues a failed, stopped or interrupted job again; it resumes from what it had finished.",
-        request=None,
-        responses={200: JobDetailSerializer, **problem_responses(400, 403, 404, 409, 413, 415, 422)},
-        examples=[OpenApiExample("Job", value=examples.RESUMED, response_only=True, status_codes=["200"])],
+    @operation(
+        "resume_job",
+        "Resume a job",
+        "Queues a failed, stopped or interrupted job again; it resumes from what it had finished.",
+        gives=JobDetailSerializer,
+        problems=[404, 409, 422],
+        examples=[given("Job", examples.RESUMED)],
     )
     def post(self, request: Request, job_id: UUID) -> Response:
-        without_body(request)
         job = _job(job_id)
         try:
             resumed = services.resume(job, by=self.operator)
@@ -196,13 +189,14 @@ class ResumeView(OperatorView):
 class LogView(OperatorView):
     """A job's log."""
 
-    @extend_schema(
-        operation_id="job_log",
-        summary="A job's log",
-        description="A piece of it, by byte offset. To follow it, ask again from `next_offset` while it is `active`.",
+    @operation(
+        "job_log",
+        "A job's log",
+        "A piece of it, by byte offset. To follow it, ask again from `next_offset` while it is `active`.",
         parameters=_LOG_RANGE.parameters,
-        responses={200: LogSerializer, **problem_responses(400, 403, 404)},
-        examples=[OpenApiExample("Log", value=examples.LOG, response_only=True, status_codes=["200"])],
+        gives=LogSerializer,
+        problems=[404],
+        examples=[given("Log", examples.LOG)],
     )
     def get(self, request: Request, job_id: UUID) -> Response:
         offset, limit = _LOG_RANGE.of(request)
@@ -215,13 +209,14 @@ class LogView(OperatorView):
 class MetricsView(OperatorView):
     """A job's metrics."""
 
-    @extend_schema(
-        operation_id="job_metrics",
-        summary="A job's metrics",
-        description="The earliest first. To follow them, ask again with `after` = `cursor`.",
+    @operation(
+        "job_metrics",
+        "A job's metrics",
+        "The earliest first. To follow them, ask again with `after` = `cursor`.",
         parameters=_METRICS_RANGE.parameters,
-        responses={200: MetricsSerializer, **problem_responses(400, 403, 404)},
-        examples=[OpenApiExample("Metrics", value=examples.METRICS, response_only=True, status_codes=["200"])],
+        gives=MetricsSerializer,
+        problems=[404],
+        examples=[given("Metrics", examples.METRICS)],
     )
     def get(self, request: Request, job_id: UUID) -> Response:
         after, limit = _METRICS_RANGE.of(request)

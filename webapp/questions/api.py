@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from django.http import HttpResponse
-from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
 from rest_framework.request import Request
 
 from webapp.questions import service as questions
-from webapp.rest.base import JSON_LINES, LinesRenderer, OperatorView, Renderer, problem_responses
-from webapp.rest.parameters import only_parameters
+from webapp.rest.base import JSON_LINES, LinesRenderer, OperatorView, Renderer
+from webapp.rest.operation import given, operation
 
 _ROW: Final[dict[str, Any]] = {
     "question": "Who directed 2001: A Space Odyssey?",
@@ -45,22 +45,17 @@ class ExportView(OperatorView):
 
     renderer_classes = [LinesRenderer, Renderer]  # the second one for errors
 
-    @extend_schema(
-        operation_id="feedback_export",
-        summary="Download accepted feedback as training questions",
-        description="A question file, as in the console: a right answer is its own label, a wrong one has the better "
+    @operation(
+        "feedback_export",
+        "Download accepted feedback as training questions",
+        "A question file, as in the console: a right answer is its own label, a wrong one has the better "
         "answer from the feedback. Feedback that only names a block is left out, because training needs an answer. "
         "Nothing accepted yet: no line. 422 if a set to measure by, whose questions are left out, cannot be read.",
-        responses={
-            (200, JSON_LINES): OpenApiResponse(FeedbackQuestionSerializer, description="One a line."),
-            **problem_responses(400, 403, 422),
-        },
-        examples=[
-            OpenApiExample("Question", value=_ROW, response_only=True, status_codes=["200"], media_type=JSON_LINES)
-        ],
+        gives={(200, JSON_LINES): OpenApiResponse(FeedbackQuestionSerializer, description="One a line.")},
+        problems=[422],
+        examples=[given("Question", _ROW, media_type=JSON_LINES)],
     )
     def get(self, request: Request) -> HttpResponse:
-        only_parameters(request, ())
         name, content = questions.feedback_export(request.user)
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return HttpResponse(content, content_type=JSON_LINES, headers=headers)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import wraps
 from typing import Any, Final
 
 from django.core.exceptions import ValidationError
@@ -22,6 +23,7 @@ from rest_framework.utils.urls import replace_query_param
 from rest_framework.views import APIView
 
 from webapp.refusals import FieldError, InvalidRequest
+from webapp.rest.operation import operation
 from webapp.rest.parameters import ListFilter, filtered, order_parameter, ordering, whole_number
 
 _DEFAULT_PAGE: Final = 50
@@ -38,17 +40,47 @@ class RecordList:
 
     orders: fields that a client may order by; without `order` by the first one, descending. order: of a list that has
     only this one.
+    address: its last part. kind: serialiser of a record. example: of one. page_name: what the description calls a page.
     """
 
     filters: Sequence[ListFilter] = ()
     orders: Sequence[str] = ()
     order: tuple[str, ...] = ()
+    address: str = ""
+    kind: type[Serializer[Any]] = Serializer
+    example: Mapping[str, Any] = field(default_factory=dict)
+    page_name: str = ""
 
     @property
     def parameters(self) -> list[OpenApiParameter]:
         """Its parameters, for a view's description."""
         order = [order_parameter(self.orders)] if self.orders else []
         return [*PAGING, *order, *(one.parameter for one in self.filters)]
+
+    def operation(
+        self, name: str, summary: str, about: str = "", *, title: str = ""
+    ) -> Callable[[Callable[..., QuerySet[Any]]], Callable[..., Response]]:
+        """Make a method that returns records an operation that returns the requested page of them."""
+
+        title = title or self.address.replace("-", " ").capitalize()
+
+        def declare(method: Callable[..., QuerySet[Any]]) -> Callable[..., Response]:
+            @wraps(method)
+            def get(view: APIView, request: Request) -> Response:
+                return self.page(request, method(view, request), self.kind)
+
+            return operation(
+                name,
+                summary,
+                about,
+                gives=page_response(self.page_name, self.kind),
+                parameters=self.parameters,
+                examples=[
+                    page_example(title or self.address.replace("-", " ").capitalize(), self.example, self.address)
+                ],
+            )(get)
+
+        return declare
 
     def page(self, request: Request, records: QuerySet[Any], kind: type[Serializer[Any]]) -> Response:
         """The requested page of `records`, written by `kind`."""

@@ -1,0 +1,97 @@
+"""Operations of the API, each declared once: what is said of a request in the description is what it may have.
+
+@operation("stop_job", "Stop a job", gives=JobSerializer, problems=[404, 409])
+def post(self, request: Request, job_id: UUID) -> Response: ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, Final, TypeVar
+
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from webapp.rest.base import checked, problem_responses, without_body
+from webapp.rest.parameters import only_parameters
+from webapp.rest.serializers import StrictSerializer
+
+JSON: Final = "application/json"
+FORM: Final = "multipart/form-data"
+_ALWAYS: Final = (400, 403)
+_OF_BODIES: Final = (413, 415)
+
+Result = TypeVar("Result")
+Body = type[StrictSerializer]
+
+
+def operation(
+    name: str,
+    summary: str,
+    about: str = "",
+    *,
+    gives: Any,
+    takes: Body | Mapping[str, Body] | None = None,
+    parameters: Sequence[OpenApiParameter] = (),
+    problems: Sequence[int] = (),
+    examples: Sequence[OpenApiExample] = (),
+) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Describe a method of a view, and refuse requests that do not fit its description before it runs.
+
+    gives:      serialiser of the response of status 200; by status for another; None: there is no content (204).
+    takes:      serialiser of the body, or by media type; the method gets the validated one as `body`. None: no body.
+    parameters: of the query and the header; other query parameters are refused.
+    problems:   statuses of its problems, beside those of every operation and of every body.
+    """
+
+    def declare(method: Callable[..., Result]) -> Callable[..., Result]:
+        reads = method.__name__ == "get"
+        known = [one.name for one in parameters if one.location == OpenApiParameter.QUERY]
+
+        @wraps(method)
+        def check_and_run(view: APIView, request: Request, **named: Any) -> Result:
+            if takes is not None:
+                named["body"] = checked(request, _kind(takes, request))
+            elif reads:
+                only_parameters(request, known)
+            else:
+                without_body(request, known)
+            return method(view, request, **named)
+
+        statuses = (*_ALWAYS, *(_OF_BODIES if method.__name__ in ("post", "put", "patch") else ()), *problems)
+        return extend_schema(
+            operation_id=name,
+            summary=summary,
+            description=about,
+            parameters=list(parameters),
+            request=takes,
+            responses={**_responses(gives), **problem_responses(*statuses)},
+            examples=list(examples),
+        )(check_and_run)
+
+    return declare
+
+
+def sent(title: str, value: Any, media_type: str | None = None) -> OpenApiExample:
+    """An example of a request."""
+    return OpenApiExample(title, value=value, request_only=True, media_type=media_type)
+
+
+def given(title: str, value: Any, *statuses: int, media_type: str | None = None) -> OpenApiExample:
+    """An example of a response; of status 200 if no other is named."""
+    codes = [str(status) for status in statuses or (200,)]
+    return OpenApiExample(title, value=value, response_only=True, status_codes=codes, media_type=media_type)
+
+
+def _kind(takes: Body | Mapping[str, Body], request: Request) -> Body:
+    if not isinstance(takes, Mapping):
+        return takes
+    return takes[FORM if request.content_type.lower().startswith(FORM) else JSON]
+
+
+def _responses(gives: Any) -> dict[Any, Any]:
+    if gives is None:
+        return {204: None}
+    return dict(gives) if isinstance(gives, Mapping) else {200: gives}
