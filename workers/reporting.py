@@ -10,7 +10,7 @@ from django.db import close_old_connections, connection
 from django.utils import timezone
 
 from webapp.models import Scheduler, WebProcess, Worker
-from webapp.models.process import SEEN_EVERY_S, host, process_name
+from webapp.models.process import SEEN_EVERY_S
 from workers import devices
 
 log = logging.getLogger(__name__)
@@ -39,21 +39,12 @@ class Reporter:
     def _run(self) -> None:
         while not self._closed.wait(SEEN_EVERY_S):
             self._safely(self._report)
-        self._safely(lambda: Worker.objects.filter(name=process_name()).delete())
+        self._safely(Worker.leave)
         connection.close()
 
     def _report(self) -> None:
-        Worker.objects.update_or_create(
-            name=process_name(),
-            defaults={
-                "host": host(),
-                "queues": self._queues,
-                "slots": self._slots,
-                "devices": devices.report(),
-                "started_at": self._started_at,
-                "seen_at": timezone.now(),
-            },
-        )
+        told = {"queues": self._queues, "slots": self._slots, "devices": devices.report()}
+        Worker.report(**told, started_at=self._started_at)
 
     @staticmethod
     def _safely(step: Callable[[], object]) -> None:
@@ -66,7 +57,6 @@ class Reporter:
 
 def sign_of_life() -> None:
     """Report the scheduler, after it has done its work; delete rows of processes that have not reported for long."""
-    defaults = {"host": host(), "seen_at": timezone.now()}
-    Scheduler.objects.update_or_create(name=process_name(), defaults=defaults)
+    Scheduler.report()
     for kind in (Worker, WebProcess, Scheduler):
         kind.forget_lost()

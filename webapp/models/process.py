@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from datetime import datetime, timedelta
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from django.db import models
 from django.utils import timezone
@@ -52,6 +52,23 @@ class Process(models.Model):
     def known(cls) -> models.QuerySet[Self]:
         """The processes that reported within the hour."""
         return cls._default_manager.filter(seen_at__gte=_long_ago())
+
+    @classmethod
+    def this(cls, **values: Any) -> Self:
+        """The row of the process that calls this, not stored."""
+        return cls(name=process_name(), host=host(), **values)
+
+    @classmethod
+    def report(cls, **values: Any) -> None:
+        """Write a sign of life of this process, and what else its row says."""
+        written = ("host", "seen_at", *values)
+        row = [cls.this(**values)]
+        cls._default_manager.bulk_create(row, update_conflicts=True, unique_fields=["name"], update_fields=written)
+
+    @classmethod
+    def leave(cls) -> None:
+        """Delete the row of this process, which ends."""
+        cls._default_manager.filter(name=process_name()).delete()
 
     @classmethod
     def forget_lost(cls) -> None:

@@ -8,19 +8,18 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from django.db import Error
 from django.utils import timezone
 
 from realm_core.errors import printable
 from webapp.models import Deployment, WebProcess
-from webapp.models.process import SEEN_EVERY_S, host, process_name
+from webapp.models.process import SEEN_EVERY_S
 from webapp.serving.engine import Status, holder
 
 log = logging.getLogger(__name__)
 
-_WRITTEN: Final = ("host", "seen_at", "state", "deployment", "reason")
 _STARTED_AT: Final = timezone.now()
 _LEAVING_S: Final = 2.0  # to wait for a report in progress
 
@@ -40,9 +39,7 @@ class Presence:
             lately = time.monotonic() - self._told_at < SEEN_EVERY_S
             if self._left or (status == self._told and lately):
                 return
-            WebProcess.objects.bulk_create(
-                [_row(status)], update_conflicts=True, unique_fields=["name"], update_fields=_WRITTEN
-            )
+            WebProcess.report(**_row_values(status))
             self._told, self._told_at = status, time.monotonic()
 
     def leave(self) -> None:
@@ -52,7 +49,7 @@ class Presence:
         try:
             self._left = True
             if self._told is not None:
-                WebProcess.objects.filter(name=process_name()).delete()
+                WebProcess.leave()
         except Error as error:
             log.debug("The row of this process remains for a while: %s", error)
         finally:
@@ -107,26 +104,24 @@ class Answering:
 
     @property
     def all_loaded(self) -> bool:
-        """Whether no process has yet to load it."""
+        """Whether every process has loaded it, or nothing is deployed."""
         return self.deployment is None or not self.without_it
 
 
 def answering(deployment: Deployment | None) -> Answering:
     """Query all web processes; this one starts loading `deployment` if it has loaded nothing yet."""
-    here = _row(holder().status())
+    here = WebProcess.this(**_row_values(holder().status()))
     others = WebProcess.known().exclude(name=here.name)
     known = sorted([here, *others], key=lambda one: (one.host, one.name))
     return Answering(deployment, [one for one in known if one.is_alive], [one for one in known if not one.is_alive])
 
 
-def _row(status: Status) -> WebProcess:
-    """The row of this process, not saved."""
+def _row_values(status: Status) -> dict[str, Any]:
+    """What the row of a process says in a state."""
     tried = status.state in (WebProcess.State.READY, WebProcess.State.FAILED)
-    return WebProcess(
-        name=process_name(),
-        host=host(),
-        started_at=_STARTED_AT,
-        state=status.state if status.state in WebProcess.State.values else WebProcess.State.IDLE,
-        deployment_id=status.deployment_id if status.state == WebProcess.State.READY else None,
-        reason=printable(status.reason) if tried else "",
-    )
+    return {
+        "started_at": _STARTED_AT,
+        "state": status.state if status.state in WebProcess.State.values else WebProcess.State.IDLE,
+        "deployment_id": status.deployment_id if status.state == WebProcess.State.READY else None,
+        "reason": printable(status.reason) if tried else "",
+    }
