@@ -19,6 +19,7 @@ from tests.web.pages import stored
 from webapp.artefacts.registering import record_corpus
 from webapp.models import AskedAnswer, Evaluation, JobState
 from webapp.request_id import get_request_id
+from webapp.rest import reference
 
 QUESTION = {"question": "Who directed it?"}
 
@@ -225,3 +226,25 @@ def test_nobody_else_may(client: Client, other_site: str) -> None:
         ("/admin/login/", other_site),
     ):
         assert "Access-Control-Allow-Origin" not in client.get(address, headers={"Origin": origin})
+
+
+def test_no_operation_takes_a_parameter_that_it_does_not_name(staff: Person) -> None:
+    """Before anything is looked up: none of these records exists."""
+    ids = {"integer": "1", "string": "d-1"}
+    asked = set()
+    for path, methods in reference.SchemaGenerator().get_schema(public=True)["paths"].items():
+        for method, about in methods.items():
+            named = {
+                one["name"]: "0b6f2f5e-3a64-4d0c-9a51-6a0f3a1c7c55"
+                if one["schema"].get("format") == "uuid"
+                else ids[one["schema"]["type"]]
+                for one in about.get("parameters", [])
+                if one["in"] == "path"
+            }
+            address = f"{path.format(**named)}?nobody=7"
+            response = staff.client.generic(method.upper(), address, b"{}", "application/json")
+            assert problem(response, 400)["errors"] == [{"field": "nobody", "detail": "There is no such parameter."}], (
+                path
+            )
+            asked.add(about["operationId"])
+    assert len(asked) > 50

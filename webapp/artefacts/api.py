@@ -156,7 +156,6 @@ def _one_address(listed: ListedRecords) -> URLPattern:
             f"Read one of the {listed.name.replace('-', ' ')}",
             listed.about,
             gives=listed.detail,
-            problems=[404],
             examples=[given(listed.one.replace("-", " ").capitalize(), {**listed.example, **listed.more})],
         )
         def get(self, request: Request, record_id: int) -> Response:
@@ -174,7 +173,7 @@ def _one_address(listed: ListedRecords) -> URLPattern:
                 f"Remove a {listed.one.replace('-', ' ')} that nothing uses",
                 "Its files are removed. 409: something uses it; `detail` says what.",
                 gives=None,
-                problems=[404, 409, 422],
+                problems=[409, 422],
             )
             def delete(self, request: Request, record_id: int) -> Response:
                 removing.remove(get_object_or_404(listed.record._default_manager, pk=record_id), by=self.operator)  # type: ignore[arg-type]

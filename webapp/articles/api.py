@@ -23,7 +23,6 @@ class BlockByIdView(CachedView):
         "Searched for in the deployed corpus, then in the others. Needs no model.",
         parameters=[UNLESS],
         gives={200: BlockSerializer, **UNCHANGED},
-        problems=[404],
         examples=[given("Block", examples.BLOCK)],
     )
     def get(self, request: Request, block_id: str) -> Response:
@@ -39,7 +38,6 @@ class ArticleView(CachedView):
         "The whole text of the article, and the positions of its blocks.",
         parameters=[UNLESS],
         gives={200: ArticleSerializer, **UNCHANGED},
-        problems=[404],
         examples=[given("Article", examples.ARTICLE)],
     )
     def get(self, request: Request, block_id: str) -> Response:

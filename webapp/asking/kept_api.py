@@ -90,7 +90,6 @@ class AnswerView(CachedView):
             UNLESS,
         ],
         gives={200: AnswerSerializer, **UNCHANGED},
-        problems=[404],
         examples=[given("Answer", examples.ANSWER)],
     )
     def get(self, request: Request, answer_id: UUID) -> Response:

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from webapp.access.collections import access_of
-from webapp.collections import service
+from webapp.collections import service as collections
 from webapp.collections.service import CollectionSettings, ListedCollection
 from webapp.models import Collection
 from webapp.models.collection import LEAST_WEIGHT, LONGEST_DESCRIPTION, LONGEST_TITLE, MOST_WEIGHT
@@ -108,7 +108,7 @@ class CollectionsView(DocumentsReadView):
         examples=[given("Collection", _EXAMPLE)],
     )
     def get(self, request: Request) -> Response:
-        return Response([collection_json(one) for one in service.listed(access_of(request.user).hidden)])
+        return Response([collection_json(one) for one in collections.listed(access_of(request.user).hidden)])
 
 
 class CollectionView(OperatorView):
@@ -119,11 +119,10 @@ class CollectionView(OperatorView):
         "What is recorded of a collection",
         "404 where nothing is: then everybody who may ask reads its documents, with weight 1.",
         gives=RecordedCollectionSerializer,
-        problems=[404],
         examples=[_RECORDED],
     )
     def get(self, request: Request, name: str) -> Response:
-        record = service.recorded(name)
+        record = collections.recorded(name)
         if record is None:
             raise Http404
         return Response(RecordedCollectionSerializer(record).data)
@@ -143,7 +142,7 @@ class CollectionView(OperatorView):
     def put(self, _request: Request, name: str, body: dict[str, Any]) -> Response:
         if "groups" in body:
             body["groups"] = tuple(body["groups"])
-        record, is_new = service.save(name, CollectionSettings(**body), by=self.operator)
+        record, is_new = collections.save(name, CollectionSettings(**body), by=self.operator)
         return Response(RecordedCollectionSerializer(record).data, status=201 if is_new else 200)
 
     @operation(
@@ -157,11 +156,11 @@ class CollectionView(OperatorView):
             )
         ],
         gives=None,
-        problems=[404, 409],
+        problems=[409],
     )
     def delete(self, request: Request, name: str) -> Response:
         try:
-            service.remove(name, by=self.operator, public=truth(request, "public"))
+            collections.remove(name, by=self.operator, public=truth(request, "public"))
         except Collection.DoesNotExist:
             raise Http404 from None
         return Response(status=204)

@@ -97,13 +97,15 @@ class _DocumentsView(EditorView):
         """Make an edit, once for each key, and describe it."""
         key = idempotency_key(request)
         if key is None:
-            return _told(request, edit(None), status)
+            return _edit_response(request, edit(None), status)
         with claim(asker_name(request), key, sent) as claimed:
             if claimed.documents is not None:
                 replayed = documents.Edited(None, claimed.documents)
-                return _told(request, replayed, 204 if status == 204 else 200, {"Idempotency-Replayed": "true"})
+                return _edit_response(
+                    request, replayed, 204 if status == 204 else 200, {"Idempotency-Replayed": "true"}
+                )
             done = edit(lambda made: claimed.fulfil(documents=made.document_ids))
-        return _told(request, done, status)
+        return _edit_response(request, done, status)
 
 
 class DocumentsView(_DocumentsView):
@@ -152,7 +154,7 @@ class DocumentsView(_DocumentsView):
     def post(self, request: Request, body: dict[str, Any]) -> Response:
         one = document_input(body)
         return self.edited(
-            request, _sent("add", one), lambda kept: documents.add([one], by=self.operator, kept=kept), 201
+            request, _fingerprint("add", one), lambda kept: documents.add([one], by=self.operator, kept=kept), 201
         )
 
 
@@ -175,7 +177,7 @@ class BulkView(_DocumentsView):
     )
     def post(self, request: Request, body: dict[str, Any]) -> Response:
         many = [document_input(one) for one in body["documents"]] if "documents" in body else files_input(body)
-        edit = {"add": [_sent("add", one) for one in many]}
+        edit = {"add": [_fingerprint("add", one) for one in many]}
         return self.edited(request, edit, lambda kept: documents.add(many, by=self.operator, kept=kept), 201)
 
 
@@ -187,7 +189,6 @@ class DocumentView(_DocumentsView):
         "A document with its text",
         "Its `ETag` is its `version`.",
         gives=DocumentSerializer,
-        problems=[404],
         examples=[given("Document", examples.DOCUMENT)],
     )
     def get(self, request: Request, document_id: str) -> Response:
@@ -219,7 +220,7 @@ class DocumentView(_DocumentsView):
         takes={JSON: AboutSerializer},
         parameters=[_KEY, IF_MATCH],
         gives=EditSerializer,
-        problems=[404, 409, 412, 422, 429],
+        problems=[409, 412, 422, 429],
         examples=[sent("A licence and tags", examples.ABOUT), given("Edit", examples.EDIT)],
     )
     def patch(self, request: Request, document_id: str, body: dict[str, Any]) -> Response:
@@ -229,7 +230,7 @@ class DocumentView(_DocumentsView):
         versions = if_match(request)
         return self.edited(
             request,
-            _sent("change", one) | {"document": document_id},
+            _fingerprint("change", one) | {"document": document_id},
             lambda kept: documents.change(document_id, one, by=self.operator, kept=kept, versions=versions),
             200,
         )
@@ -240,7 +241,7 @@ class DocumentView(_DocumentsView):
         "It is no longer searched. Stored answers do not change.",
         parameters=[_KEY, IF_MATCH],
         gives=None,
-        problems=[404, 409, 412, 422, 429, 507],
+        problems=[409, 412, 422, 429, 507],
     )
     def delete(self, request: Request, document_id: str) -> Response:
         versions = if_match(request)
@@ -260,7 +261,9 @@ def _position(request: Request) -> Position | None:
     return Position(*map(int, cursor.split("."))) if cursor else None
 
 
-def _told(request: Request, edited: documents.Edited, status: int, headers: dict[str, str] | None = None) -> Response:
+def _edit_response(
+    request: Request, edited: documents.Edited, status: int, headers: dict[str, str] | None = None
+) -> Response:
     if status == 204:
         return Response(status=status, headers=headers)
     there = described(edited.document_ids)
@@ -275,7 +278,7 @@ def _told(request: Request, edited: documents.Edited, status: int, headers: dict
     return Response(body, status=status, headers=headers)
 
 
-def _sent(what: str, one: DocumentInput) -> dict[str, Any]:
+def _fingerprint(what: str, one: DocumentInput) -> dict[str, Any]:
     """The request that a key stands for; for a file, the hash of its content."""
     told = asdict(one)
     if "content" in told["source"]:

@@ -129,7 +129,6 @@ class TouchedView(EditorView):
         "What each would be without the document, from what is stored with it: without the model. Nothing is changed.",
         parameters=PAGING,
         gives=TouchedSerializer,
-        problems=[404],
         examples=[given("Answers", examples.TOUCHED)],
     )
     def get(self, request: Request, document_id: str) -> Response:
@@ -155,7 +154,6 @@ class ChangeAnswersView(EditorView):
         "Those that had read a block which the change took away, and what each would have been without.",
         parameters=PAGING,
         gives=ChangeAnswersSerializer,
-        problems=[404],
         examples=[given("Answers", examples.CHANGE_ANSWERS)],
     )
     def get(self, request: Request, change_id: int) -> Response:

@@ -35,7 +35,6 @@ class OriginalView(DocumentsReadView):
         "Sections of its passages name their page. 404 if none is kept: the document was read from "
         "something else, or was removed.",
         gives={(200, _PDF): OpenApiResponse(OpenApiTypes.BINARY, description="As it was uploaded or fetched.")},
-        problems=[404],
         examples=[given("PDF", "%PDF-1.7 …", media_type=_PDF)],
     )
     def get(self, request: Request, document_id: str) -> HttpResponse:

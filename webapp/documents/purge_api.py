@@ -134,7 +134,6 @@ class PurgeView(OperatorView):
         "purge",
         "The receipt of a purge",
         gives=PurgeSerializer,
-        problems=[404],
         examples=[given("Receipt", examples.PURGE)],
     )
     def get(self, request: Request, purge_id: UUID) -> Response:

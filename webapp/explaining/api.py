@@ -34,7 +34,7 @@ class WhyView(PublicView):
         "are deployed, and whether the corpus holds the right answer as long as the corpus exists.",
         takes=RightAnswerSerializer,
         gives=WhySerializer,
-        problems=[404, 429],
+        problems=[429],
         examples=[sent("The right answer", {"answer": "Arthur C. Clarke"}), given("Why", examples.WHY)],
     )
     def post(self, request: Request, answer_id: UUID, body: dict[str, Any]) -> Response:

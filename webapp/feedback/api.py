@@ -76,7 +76,6 @@ class FeedbackView(PublicView):
         "Read one's own feedback on an answer",
         "404 if there is none.",
         gives=FeedbackSerializer,
-        problems=[404],
         examples=[given("Feedback", _KEPT)],
     )
     def get(self, request: Request, answer_id: UUID) -> Response:
@@ -93,7 +92,7 @@ class FeedbackView(PublicView):
         "wait anew.",
         takes=SaidSerializer,
         gives={200: FeedbackSerializer, 201: FeedbackSerializer},
-        problems=[404, 429],
+        problems=[429],
         examples=[sent("Wrong, and what is right", _SAID), given("Feedback", _KEPT, 201)],
     )
     def post(self, request: Request, answer_id: UUID, body: dict[str, Any]) -> Response:
@@ -106,7 +105,6 @@ class FeedbackView(PublicView):
         "Delete one's own feedback on an answer",
         "404 if there is none.",
         gives=None,
-        problems=[404],
     )
     def delete(self, request: Request, answer_id: UUID) -> Response:
         if not feedback.withdraw(asker_of(request), readable_answer(request, answer_id)):

@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from webapp.jobs import examples
-from webapp.jobs import service as services
+from webapp.jobs import service as jobs
 from webapp.jobs.logs import read_log
 from webapp.jobs.schema import kind_json
 from webapp.jobs.serializers import (
@@ -120,12 +120,12 @@ class JobsView(OperatorView):
     )
     def post(self, request: Request, body: dict[str, Any]) -> Response:
         earlier = _earlier(body["settings_of"], body["kind"])
-        parameters = {**(services.carried_over(earlier) if earlier else {}), **body["parameters"]}
+        parameters = {**(jobs.carried_over(earlier) if earlier else {}), **body["parameters"]}
         try:
-            job = services.start(body["kind"], parameters, by=self.operator, settings_of=earlier)
+            job = jobs.start(body["kind"], parameters, by=self.operator, settings_of=earlier)
         except ParameterError as error:
             raise InvalidRequest(*_parameter_errors(error)) from None
-        except services.AlreadyActive as error:
+        except jobs.AlreadyActive as error:
             raise _duplicate(request, error) from None
         address = reverse("api-job", args=[job.pk], request=request)
         return Response(JobDetailSerializer(job).data, status=201, headers={"Location": address})
@@ -139,7 +139,6 @@ class JobView(OperatorView):
         "A job",
         "With its progress, its latest metrics, its parts and the records that it made.",
         gives=JobDetailSerializer,
-        problems=[404],
         examples=[given("Job", examples.JOB)],
     )
     def get(self, request: Request, job_id: UUID) -> Response:
@@ -154,12 +153,12 @@ class StopView(OperatorView):
         "Stop a job",
         "At once if it is queued or interrupted, at its next safe point if it runs (it is `stopping` until then).",
         gives=JobDetailSerializer,
-        problems=[404, 409],
+        problems=[409],
         examples=[given("Job", examples.STOPPING)],
     )
     def post(self, request: Request, job_id: UUID) -> Response:
         job = _job(job_id)
-        if not services.stop(job, by=self.operator):
+        if not jobs.stop(job, by=self.operator):
             raise StateConflict(f"The job is {job.get_state_display()}; there is nothing to stop.")
         return Response(JobDetailSerializer(job).data)
 
@@ -172,14 +171,14 @@ class ResumeView(OperatorView):
         "Resume a job",
         "Queues a failed, stopped or interrupted job again; it resumes from what it had finished.",
         gives=JobDetailSerializer,
-        problems=[404, 409, 422],
+        problems=[409, 422],
         examples=[given("Job", examples.RESUMED)],
     )
     def post(self, request: Request, job_id: UUID) -> Response:
         job = _job(job_id)
         try:
-            resumed = services.resume(job, by=self.operator)
-        except services.AlreadyActive as error:
+            resumed = jobs.resume(job, by=self.operator)
+        except jobs.AlreadyActive as error:
             raise _duplicate(request, error) from None
         if not resumed:
             raise StateConflict(f"The job is {job.get_state_display()}; it cannot be resumed.")
@@ -195,7 +194,6 @@ class LogView(OperatorView):
         "A piece of it, by byte offset. To follow it, ask again from `next_offset` while it is `active`.",
         parameters=_LOG_RANGE.parameters,
         gives=LogSerializer,
-        problems=[404],
         examples=[given("Log", examples.LOG)],
     )
     def get(self, request: Request, job_id: UUID) -> Response:
@@ -215,7 +213,6 @@ class MetricsView(OperatorView):
         "The earliest first. To follow them, ask again with `after` = `cursor`.",
         parameters=_METRICS_RANGE.parameters,
         gives=MetricsSerializer,
-        problems=[404],
         examples=[given("Metrics", examples.METRICS)],
     )
     def get(self, request: Request, job_id: UUID) -> Response:
@@ -252,5 +249,5 @@ def _parameter_errors(error: ParameterError) -> list[FieldError]:
     ]
 
 
-def _duplicate(request: Request, error: services.AlreadyActive) -> StateConflict:
+def _duplicate(request: Request, error: jobs.AlreadyActive) -> StateConflict:
     return StateConflict(str(error), job=reverse("api-job", args=[error.job.pk], request=request))

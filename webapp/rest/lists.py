@@ -61,7 +61,6 @@ class RecordList:
         self, name: str, summary: str, about: str = "", *, title: str = ""
     ) -> Callable[[Callable[..., QuerySet[Any]]], Callable[..., Response]]:
         """Make a method that returns records an operation that returns the requested page of them."""
-
         title = title or self.address.replace("-", " ").capitalize()
 
         def declare(method: Callable[..., QuerySet[Any]]) -> Callable[..., Response]:
@@ -75,9 +74,7 @@ class RecordList:
                 about,
                 gives=page_response(self.page_name, self.kind),
                 parameters=self.parameters,
-                examples=[
-                    page_example(title or self.address.replace("-", " ").capitalize(), self.example, self.address)
-                ],
+                examples=[page_example(title, self.example, self.address)],
             )(get)
 
         return declare

@@ -1,6 +1,6 @@
 """Operations of the API, each declared once: what is said of a request in the description is what it may have.
 
-@operation("stop_job", "Stop a job", gives=JobSerializer, problems=[404, 409])
+@operation("stop_job", "Stop a job", gives=JobSerializer, problems=[409])
 def post(self, request: Request, job_id: UUID) -> Response: ...
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from inspect import signature
 from typing import Any, Final, TypeVar
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
@@ -20,8 +21,9 @@ from webapp.rest.serializers import StrictSerializer
 
 JSON: Final = "application/json"
 FORM: Final = "multipart/form-data"
-_ALWAYS: Final = (400, 403)
-_OF_BODIES: Final = (413, 415)
+_ALWAYS: Final = {400, 403}
+_OF_RECORDS: Final = {404}
+_OF_BODIES: Final = {413, 415}
 
 Result = TypeVar("Result")
 Body = type[StrictSerializer]
@@ -43,11 +45,13 @@ def operation(
     gives:      serialiser of the response of status 200; by status for another; None: there is no content (204).
     takes:      serialiser of the body, or by media type; the method gets the validated one as `body`. None: no body.
     parameters: of the query and the header; other query parameters are refused.
-    problems:   statuses of its problems, beside those of every operation and of every body.
+    problems:   statuses of its problems, beside those of every operation, of every body and of an address that names
+                a record.
     """
 
     def declare(method: Callable[..., Result]) -> Callable[..., Result]:
         reads = method.__name__ == "get"
+        names_record = bool(signature(method).parameters.keys() - {"self", "request", "_request", "body"})
         known = [one.name for one in parameters if one.location == OpenApiParameter.QUERY]
 
         @wraps(method)
@@ -60,7 +64,10 @@ def operation(
                 without_body(request, known)
             return method(view, request, **named)
 
-        statuses = (*_ALWAYS, *(_OF_BODIES if method.__name__ in ("post", "put", "patch") else ()), *problems)
+        statuses = _ALWAYS | set(problems)
+        statuses |= _OF_BODIES if method.__name__ in ("post", "put", "patch") else set()
+        # A PUT makes what is not there.
+        statuses |= _OF_RECORDS if names_record and method.__name__ != "put" else set()
         return extend_schema(
             operation_id=name,
             summary=summary,
