@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from realm_core.errors import RealmError
 
@@ -49,3 +49,7 @@ class StateConflict(Exception):
 
 class PreconditionFailed(StateConflict):
     """The present state is not the one that the request was made for (412 in REST)."""
+
+
+# Each says in a sentence why a request is refused.
+REFUSALS: Final = (RealmError, InvalidRequest, StateConflict)

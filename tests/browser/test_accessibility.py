@@ -32,6 +32,7 @@ from realm_core.errors import RealmError
 from tests.browser.test_appearance import look
 from tests.browser.test_console import addresses
 from tests.nightly import NIGHTLY
+from tests.web.asked import ask
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.console import another_index, another_model, question_set, whole, write_files
 from tests.web.documents.conftest import answering, deployed, folders  # noqa: F401  (fixtures)
@@ -39,7 +40,6 @@ from tests.web.pages import stored
 from tests.web.pages.ingested import AUSTRALIA, ingested
 from tests.web.pages.stored import ODYSSEY
 from tests.web.test_authorisation import PAGES, POST
-from webapp.asking import service as asking
 from webapp.deployments.service import CONFIRMATION
 from webapp.jobs import queue
 from webapp.kinds import KINDS
@@ -368,7 +368,7 @@ def test_documents(visitor_of_a_corpus: Visitor, staff: Person) -> None:
     )
     document = visitor.page.url
     address = document.partition("?")[2]
-    asked = asking.ask("When was the castle of Turku founded?", k=20, asker=staff.user)
+    asked = ask("When was the castle of Turku founded?", k=20, asker=staff.user)
     assert "Turku" in {block["title"] for block in asked.payload["evidence"]}
     visitor.also(f"{pages}document/?{address}")
     visitor.open(f"{pages}document/change/?{address}")

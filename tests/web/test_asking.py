@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from realm_core.evaluation.tasks import Calibrate, Evaluate
 from realm_core.settings import MAX_K
+from tests.web.asked import ask
 from tests.web.conftest import FakeEngine, Person
 from tests.web.pages import stored
 from webapp.access.collections import CollectionAccess
@@ -82,7 +83,7 @@ def test_k_has_the_same_upper_bound_everywhere() -> None:
 
 
 def test_answer_and_evidence_are_kept(engine: FakeEngine, member: Person) -> None:
-    asked = asking.ask("  Who directed it? ", k=3, exclude=["a" * 32], asker=member.user)
+    asked = ask("  Who directed it? ", k=3, exclude=["a" * 32], asker=member.user)
     assert engine.asked == [("Who directed it?", 3, ("a" * 32,))]
     kept = AskedAnswer.objects.get(pk=asked.pk)
     assert (kept.question, kept.k, kept.exclude, kept.asker) == ("Who directed it?", 3, ["a" * 32], member.user)
@@ -102,14 +103,14 @@ def test_answer_and_evidence_are_kept(engine: FakeEngine, member: Person) -> Non
 
 
 def test_an_anonymous_asker_is_known_by_the_session_alone(engine: FakeEngine) -> None:
-    asked = asking.ask("Who?", asker=AnonymousUser(), session_key="abc")
+    asked = ask("Who?", asker=AnonymousUser(), session_key="abc")
     assert asked.asker is None and asked.session_key == "abc"
 
 
 def test_nothing_is_kept_of_a_question_that_failed(engine: FakeEngine) -> None:
     engine.error = RuntimeError("bug")
     with pytest.raises(RuntimeError):
-        asking.ask("Who?", asker=None)
+        ask("Who?")
     assert AskedAnswer.objects.count() == 0
 
 

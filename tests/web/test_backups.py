@@ -25,11 +25,11 @@ from realm_core.errors import RealmError
 from tests.core.documents.pdfs import column, pdf
 from tests.migrated import migrated
 from tests.tiny import tiny_deployment
+from tests.web.asked import ask
 from tests.web.command_line import command
 from tests.web.operating import evaluation, job, question_set
 from tests.web.pages import stored
 from webapp.artefacts.registering import record_corpus, record_index, record_model
-from webapp.asking.service import ask
 from webapp.deployments.service import check, deploy
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, File, Text
@@ -81,7 +81,7 @@ def test_edited_documents_are_restored_with_their_texts_and_pdfs(
     webapp.serving.living._shared_store.cache_clear()
     monkeypatch.setattr(webapp.serving.engine, "_holder", None)
     holder().refresh(wait=True)
-    texts = {block["title"]: block["text"] for block in ask("Where is Oulu?", k=20, asker=None).payload["evidence"]}
+    texts = {block["title"]: block["text"] for block in ask("Where is Oulu?", k=20).payload["evidence"]}
     assert texts["Oulu"] == "Oulu is a city in the north." and "1280" in texts["Castles"]
     opened = Client().get("/documents/original/", {"id": "castles"})
     assert opened.content == report

@@ -21,22 +21,30 @@ def request_from(address: str, forwarded: str = "") -> HttpRequest:
     return request
 
 
+def seconds_to_wait(request: HttpRequest) -> int | None:
+    try:
+        limits.count_questions(request)
+    except limits.TooManyQuestions as refused:
+        return refused.retry_after_s
+    return None
+
+
 def test_each_asker_is_counted_for_itself(settings: Any, member: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.ASK_RATE = "1/min"
     monkeypatch.setattr(limits.time, "time", lambda: 90.0)
-    assert limits.seconds_to_wait(request_from("10.0.0.1")) is None
-    assert limits.seconds_to_wait(request_from("10.0.0.1")) == 30
-    assert limits.seconds_to_wait(request_from("10.0.0.2")) is None
+    assert seconds_to_wait(request_from("10.0.0.1")) is None
+    assert seconds_to_wait(request_from("10.0.0.1")) == 30
+    assert seconds_to_wait(request_from("10.0.0.2")) is None
     known = request_from("10.0.0.1")
     known.user = member.user
-    assert limits.seconds_to_wait(known) is None
+    assert seconds_to_wait(known) is None
     monkeypatch.setattr(limits.time, "time", lambda: 120.0)
-    assert limits.seconds_to_wait(request_from("10.0.0.1")) is None
+    assert seconds_to_wait(request_from("10.0.0.1")) is None
 
 
 def test_zero_is_no_limit(settings: Any) -> None:
     settings.ASK_RATE = "0"
-    assert {limits.seconds_to_wait(request_from("10.0.0.1")) for _ in range(50)} == {None}
+    assert {seconds_to_wait(request_from("10.0.0.1")) for _ in range(50)} == {None}
 
 
 def test_what_a_client_claims_is_believed_from_proxies_alone(settings: Any) -> None:
@@ -71,7 +79,7 @@ def test_without_the_cache_nobody_is_refused(settings: Any, monkeypatch: pytest.
 
     settings.ASK_RATE = "1/day"
     monkeypatch.setattr(limits.cache, "add", refuse)
-    assert [limits.seconds_to_wait(request_from("10.0.0.1")) for _ in range(3)] == [None, None, None]
+    assert [seconds_to_wait(request_from("10.0.0.1")) for _ in range(3)] == [None, None, None]
 
 
 def test_page_and_api_share_one_count(settings: Any, outsider: Person, engine: FakeEngine) -> None:

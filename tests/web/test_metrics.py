@@ -22,6 +22,7 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from realm_core.errors import EngineUnavailable
+from tests.web.asked import ask as ask_here
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.pages import stored
 from webapp import request_id
@@ -133,7 +134,7 @@ def test_what_an_answer_says_of_its_storing_stays(engine: FakeEngine, outsider: 
 
 
 def test_an_answer_for_the_command_line_says_what_storing_took(engine: FakeEngine) -> None:
-    asked = asking.ask("Who directed it?", asker=None)
+    asked = ask_here("Who directed it?")
     assert AskedAnswer.objects.get(pk=asked.pk).serving_ms == asked.serving_ms and asked.serving_ms.keys() == {"store"}
 
 

@@ -7,10 +7,10 @@ from django.test import Client
 
 from realm_client._calls import question_body
 from realm_client._records import Question
+from tests.web.asked import ask
 from tests.web.command_line import command
 from tests.web.conftest import FakeEngine, Person
 from tests.web.operating import call_tool, post, problem
-from webapp.asking import service as asking
 from webapp.feedback import service as feedback
 from webapp.models import AskedAnswer
 
@@ -52,7 +52,7 @@ def test_in_a_batch_for_all_or_for_one(client: Client) -> None:
 
 
 def test_an_answer_kept_before_says_nothing_of_it(client: Client, member: Person) -> None:
-    asked = asking.ask(TYPED, asker=member.user)
+    asked = ask(TYPED, asker=member.user)
     del asked.payload["read_as"]
     asked.save()
     assert member.client.get(f"/api/v1/answers/{asked.pk}").json()["read_as"] == ""
@@ -60,7 +60,7 @@ def test_an_answer_kept_before_says_nothing_of_it(client: Client, member: Person
 
 
 def test_where_the_right_answer_is_is_looked_for_by_what_was_read(engine: FakeEngine, staff: Person) -> None:
-    asked = asking.ask(TYPED, asker=staff.user)
+    asked = ask(TYPED, asker=staff.user)
     for name in ("model_id", "index_id", "corpus_id"):
         setattr(engine, name, asked.payload[name.removesuffix("_id")])
     staff.client.post(f"/answers/{asked.pk}/why/", {"right_answer": "Mary Shelley"})
@@ -86,7 +86,7 @@ def test_the_python_client_sends_it() -> None:
 
 
 def test_whether_a_correction_can_be_learnt_is_looked_for_by_what_was_read(engine: FakeEngine, staff: Person) -> None:
-    asked = asking.ask(TYPED, asker=staff.user)
+    asked = ask(TYPED, asker=staff.user)
     engine.corpus_id = asked.payload["corpus"]
     feedback._locate_nearest("Mary Shelley", asked, None)
     assert [question for question, *_ in engine.looked_for] == [f"{MEANT} Mary Shelley"]

@@ -189,7 +189,7 @@ def test_it_counts_as_a_question(member: Person, asked: AskedAnswer, settings: A
     settings.ASK_RATE = "1/min"
     assert see(member.client, asked, CLARKE).status_code == 200
     response = see(member.client, asked, CLARKE)
-    assert response.status_code == 429 and "Too many requests" in response.content.decode()
+    assert response.status_code == 429 and "That was a lot of questions" in response.content.decode()
     assert problem(post(member.client, f"answers/{asked.pk}/why", {"answer": CLARKE}), 429)
 
 

@@ -20,6 +20,8 @@ from django.core.cache import cache
 from django.http import HttpRequest
 from redis.exceptions import RedisError
 
+from realm_core.errors import RealmError
+
 log = logging.getLogger(__name__)
 
 _CLIENT_BITS: Final = 64  # of an IPv6 address: the smallest network that a provider gives a client
@@ -71,10 +73,21 @@ def logged_in(request: HttpRequest) -> None:
     _counted("login", _hashed(client_address(request)), *_LOGINS, number=-1)
 
 
-def seconds_to_wait(request: HttpRequest) -> int | None:
-    """Count one question of this asker. None: it is allowed; otherwise the seconds to wait."""
-    allowance = count(request)
-    return None if allowance is None or allowance.granted else allowance.reset_s
+class TooManyQuestions(RealmError):
+    """An asker has reached the limit. retry_after_s: seconds until the period ends."""
+
+    def __init__(self, request: HttpRequest, retry_after_s: int) -> None:
+        who = "" if request.user.is_authenticated else ", from you or others at your address"
+        super().__init__(f"That was a lot of questions{who}. Ask again in {retry_after_s} seconds.")
+        self.retry_after_s = retry_after_s
+
+
+def count_questions(request: HttpRequest, questions: int = 1) -> int:
+    """Count questions of this asker; how many of them are allowed. TooManyQuestions where none is."""
+    allowance = count(request, questions)
+    if allowance is not None and not allowance.granted:
+        raise TooManyQuestions(request, allowance.reset_s)
+    return questions if allowance is None else allowance.granted
 
 
 def asker_name(request: HttpRequest) -> str:

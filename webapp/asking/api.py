@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final
 
 from drf_spectacular.utils import OpenApiResponse
@@ -63,15 +64,15 @@ class AskView(AskingView):
 
     def _answer(self, request: Request, question: dict[str, Any]) -> tuple[AskedAnswer, bool]:
         """The answer, and whether it is a stored one."""
-        history = asker_key(request)
         key = idempotency_key(request)
+        wanted = asking.checked(**question, access=access_of(request.user))
+        ask = partial(asking.ask, wanted, asker=request.user, session_key=asker_key(request))
         if key is None:
-            return asking.ask(**question, asker=request.user, session_key=history), False
-        asking.checked(**question, access=access_of(request.user))
+            return ask(), False
         with claim(asker_name(request), key, question) as claimed:
             if claimed.answer is not None:
                 return claimed.answer, True
-            return asking.ask(**question, asker=request.user, session_key=history, kept=claimed.fulfil), False
+            return ask(kept=claimed.fulfil), False
 
 
 class RetrieveView(AskingView):
@@ -92,4 +93,4 @@ class RetrieveView(AskingView):
         ],
     )
     def post(self, request: Request, body: dict[str, Any]) -> Response:
-        return Response(asdict(asking.retrieve(**body, asker=request.user)))
+        return Response(asdict(asking.retrieve(asking.checked(**body, access=access_of(request.user)))))

@@ -1,8 +1,7 @@
 """Requests and responses of asking in the API.
 
-Requests are checked strictly: a field of the wrong type or an unknown field is an error that names it; nothing is
-converted or ignored silently. Answers are sent as stored, so their serialisers describe and do not convert; a test
-compares them with the fields of realm_core.serving.provenance.
+Answers are sent as stored, so their serialisers describe and do not convert; a test compares them with the fields of
+realm_core.serving.provenance.
 """
 
 from __future__ import annotations

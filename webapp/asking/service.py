@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
@@ -22,7 +22,7 @@ from django.db import Error, close_old_connections, transaction
 from realm_core.corpus.records import BLOCK_ID
 from realm_core.settings import MAX_K
 from webapp import metrics
-from webapp.access.collections import CollectionAccess, access_of
+from webapp.access.collections import CollectionAccess
 from webapp.asking.scope import Filters, checked_collections, checked_filters, scope_of
 from webapp.metrics.middleware import current_asking, listens, served
 from webapp.models import AskedAnswer, Deployment, EvidenceBlock
@@ -65,21 +65,6 @@ class AskRequest:
     again_of: AskedAnswer | None = field(default=None, compare=False)
 
 
-class AskOptions(TypedDict, total=False):
-    """What may be given with a question.
-
-    exclude:     ids of blocks that must not be read.
-    collections: names of those to look in; none: all that the asker may read. filters: as `Filters.as_dict`.
-    as_typed:    do not correct its spelling.
-    """
-
-    k: int
-    exclude: Sequence[str]
-    collections: Sequence[str]
-    filters: Mapping[str, Any] | None
-    as_typed: bool
-
-
 @dataclass(frozen=True)
 class Retrieval:
     """Blocks retrieved for a question, and the deployment that retrieved them."""
@@ -104,6 +89,9 @@ def checked(
 ) -> AskRequest:
     """The request of a caller with this access: checked, its question cleaned.
 
+    exclude:     ids of blocks that must not be read.
+    collections: names of those to look in; none: all that the asker may read. filters: as `Filters.as_dict`.
+    as_typed:    do not correct its spelling.
     InvalidRequest names every field that is wrong. EngineUnavailable where collections are named and none is loaded.
     """
     errors = []
@@ -136,22 +124,18 @@ def wrong_ids(exclude: Sequence[str]) -> list[FieldError]:
 
 
 def ask(
-    question: str,
+    request: AskRequest,
     *,
     asker: User | AnonymousUser | None,
     session_key: str = "",
-    again_of: AskedAnswer | None = None,
     kept: Callable[[AskedAnswer], None] | None = None,
-    **options: Unpack[AskOptions],
 ) -> AskedAnswer:
-    """Answer `question` from the `k` best blocks and store the answer.
+    """Answer a question from the `k` best blocks and store the answer.
 
-    asker:    who asks; an anonymous one is remembered by `session_key` alone. None: the command line.
-    again_of: the kept answer whose question this is.
-    kept:     called in the transaction that keeps the answer; what it raises undoes that.
-    InvalidRequest, EngineUnavailable, or RealmError from the engine.
+    asker: who asks; an anonymous one is remembered by `session_key` alone. None: the command line.
+    kept:  called in the transaction that keeps the answer; what it raises undoes that.
+    EngineUnavailable, or RealmError from the engine.
     """
-    request = replace(checked(question, **options, access=access_of(asker)), again_of=again_of)
     try:
         with serving() as service:
             answer = _answer(service, request, listens())
@@ -211,9 +195,8 @@ def ask_many(
                 yield asked
 
 
-def retrieve(question: str, *, asker: User | AnonymousUser | None, **options: Unpack[AskOptions]) -> Retrieval:
-    """The `k` best blocks for `question`, unread; nothing is kept. Arguments and errors as those of `ask`."""
-    request = checked(question, **options, access=access_of(asker))
+def retrieve(request: AskRequest) -> Retrieval:
+    """The `k` best blocks for a question, unread; nothing is kept. Errors as those of `ask`."""
     with serving() as service:
         engine = service.engine
         found = engine.retrieve(request.question, **_wanted(request), listens=listens())

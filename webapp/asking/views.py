@@ -6,6 +6,7 @@ always whole: htmx extracts their content (see `responseHandling` in base.html).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
@@ -16,7 +17,6 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
-from realm_core.errors import RealmError
 from realm_core.serving.english.follow_ups import is_follow_up
 from realm_core.text.language import LANGUAGES, MODELS_LANGUAGE, foreign_language
 from realm_core.text.yes_or_no import asks_yes_or_no
@@ -28,9 +28,10 @@ from webapp.asking.history import asker_key, asker_of, readable_answer, readable
 from webapp.asking.offering import offered
 from webapp.asking.shown import shown_answer
 from webapp.models import AskedAnswer, CorpusSnapshot, Deployment, GoneBlock
+from webapp.pages.errors import refused
 from webapp.pages.guards import allowed
 from webapp.pages.htmx import HtmxRequest
-from webapp.refusals import InvalidRequest
+from webapp.refusals import REFUSALS
 from webapp.serving import pdf_places
 from webapp.serving.engine import EngineUnavailable
 
@@ -108,24 +109,15 @@ def _answered(
     if again_of is not None:
         options |= {"k": again_of.k, "exclude": again_of.exclude}
     try:
-        asking.checked(question, **options, access=access_of(request.user))
-        if (wait_s := limits.seconds_to_wait(request)) is not None:
-            who = "" if request.user.is_authenticated else ", from you or others at your address"
-            error = f"That was a lot of questions{who}. Ask again in {wait_s} seconds."
-            response = _box(request, question, error, status=429, where=where)
-            response["Retry-After"] = str(wait_s)
-            return response
+        wanted = replace(asking.checked(question, **options, access=access_of(request.user)), again_of=again_of)
+        limits.count_questions(request)
         key = asker_key(request, create=True)
-        asked = asking.ask(question, asker=request.user, session_key=key, again_of=again_of, **options)
-    except InvalidRequest as invalid:
-        return _box(request, question, str(invalid), status=422, where=where)
+        asked = asking.ask(wanted, asker=request.user, session_key=key)
     except EngineUnavailable as unavailable:
         context = {"question": question, "reason": str(unavailable), "retry_s": unavailable.retry_after_s}
-        response = render(request, "503.html", context, status=503)
-        response["Retry-After"] = str(unavailable.retry_after_s)
-        return response
-    except RealmError as refused:
-        return _box(request, question, str(refused), status=422, where=where)
+        return refused(request, unavailable, "503.html", context)
+    except REFUSALS as error:
+        return _box(request, question, error, where=where)
     address = reverse("answer", args=[asked.pk])
     if not request.htmx:
         return redirect(address)
@@ -151,14 +143,14 @@ def kept_answer(request: HttpRequest, answer_id: UUID) -> AskedAnswer:
 
 
 def _box(
-    request: HttpRequest, question: str, error: str = "", status: int = 200, where: dict[str, Any] | None = None
+    request: HttpRequest, question: str, error: Exception | None = None, where: dict[str, Any] | None = None
 ) -> HttpResponse:
     offer = offered(request.user, **(where or {}))
     active = Deployment.active()
     context: dict[str, Any] = {"question": question, "error": error, "examples": EXAMPLES, "where": offer}
     if active is not None:
         context |= {"corpus": active.index.corpus, "share": _part(active.index.corpus)}
-    return render(request, "ask/ask.html", context, status=status)
+    return refused(request, error, "ask/ask.html", context) if error else render(request, "ask/ask.html", context)
 
 
 def _part(corpus: CorpusSnapshot) -> float | None:

@@ -50,7 +50,7 @@ def explain(asked: AskedAnswer, right_answer: str, access: CollectionAccess) -> 
     answer = Answer.from_dict(asked.payload)
     why, note, scope = cause_of(answer, [right]), "", scope_again(asked, access)
     if why.cause == NOT_READ:
-        place, note = _place(asked, answer, right, scope)
+        place, note = _find_right_answer(asked, answer, right, scope)
         why = cause_of(answer, [right], place=place)
     return Explained(why, f"{_sentence(why, answer, right, whole=scope is None)} {note}".strip())
 
@@ -66,7 +66,7 @@ def _checked(right_answer: str) -> str:
     return right
 
 
-def _place(asked: AskedAnswer, answer: Answer, right: str, scope: Scope | None) -> tuple[Place | None, str]:
+def _find_right_answer(asked: AskedAnswer, answer: Answer, right: str, scope: Scope | None) -> tuple[Place | None, str]:
     """(which block holds it, a note); None: not known."""
     from realm_core.evaluation.why import LOOKED_AT, Place
 

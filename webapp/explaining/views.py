@@ -14,27 +14,24 @@ from webapp.access.collections import access_of
 from webapp.access.roles import Action
 from webapp.asking.views import answer_context, kept_answer
 from webapp.explaining import service as why
+from webapp.pages.errors import refused
 from webapp.pages.guards import allowed
 from webapp.pages.htmx import HtmxRequest
-from webapp.refusals import InvalidRequest
+from webapp.refusals import REFUSALS
 
 
 @allowed(Action.EXPLAIN)
 @require_http_methods(["GET", "POST"])
 def explain(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
-    """Say it; nothing is kept. A link here, such as the login's, leads to the answer."""
+    """Explain the answer; nothing is stored. A link here, such as the login's, leads to the answer."""
     asked = kept_answer(request, answer_id)
     if request.method != "POST":
         return redirect(f"{reverse('answer', args=[asked.pk])}#why")
     right_answer = request.POST.get("right_answer", "")
     context = answer_context(request, asked, []) | {"right_answer": right_answer}
-    if (wait_s := limits.seconds_to_wait(request)) is not None:
-        context["why_error"] = f"Too many requests. Try again in {wait_s} seconds."
-        response = render(request, "ask/answer.html", context, status=429)
-        response["Retry-After"] = str(wait_s)
-        return response
     try:
+        limits.count_questions(request)
         context["why"] = why.explain(asked, right_answer, access_of(request.user))
-    except InvalidRequest as invalid:
-        return render(request, "ask/answer.html", context | {"why_error": str(invalid)}, status=422)
+    except REFUSALS as error:
+        return refused(request, error, "ask/answer.html", context | {"why_error": error})
     return render(request, "ask/partial_why.html" if request.htmx else "ask/answer.html", context)

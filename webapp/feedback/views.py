@@ -17,9 +17,10 @@ from webapp.asking.history import asker_of
 from webapp.asking.views import answer_context, kept_answer
 from webapp.feedback import service as feedback
 from webapp.models import AskedAnswer
+from webapp.pages.errors import refused
 from webapp.pages.guards import allowed
 from webapp.pages.htmx import HtmxRequest
-from webapp.refusals import InvalidRequest
+from webapp.refusals import REFUSALS
 
 _RIGHT: Final = {"yes": True, "no": False}
 
@@ -31,11 +32,8 @@ def give(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
     answer = kept_answer(request, answer_id)
     if request.method != "POST":
         return _back(answer)
-    if (wait_s := limits.seconds_to_wait(request)) is not None:
-        response = _refused(request, answer, f"Too many requests. Try again in {wait_s} seconds.", status=429)
-        response["Retry-After"] = str(wait_s)
-        return response
     try:
+        limits.count_questions(request)
         feedback.give_feedback(
             asker_of(request, create=True),
             answer,
@@ -43,8 +41,8 @@ def give(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
             block_id=_block(request),
             better_answer=request.POST.get("better_answer", ""),
         )
-    except InvalidRequest as invalid:
-        return _refused(request, answer, str(invalid), status=422)
+    except REFUSALS as error:
+        return _box(request, answer, error)
     return _said(request, answer)
 
 
@@ -76,8 +74,8 @@ def _back(answer: AskedAnswer) -> HttpResponse:
     return redirect(f"{reverse('answer', args=[answer.pk])}#feedback")
 
 
-def _refused(request: HtmxRequest, answer: AskedAnswer, why: str, status: int) -> HttpResponse:
+def _box(request: HtmxRequest, answer: AskedAnswer, error: Exception) -> HttpResponse:
     """The answer's page again, with the error and the input."""
     typed = {name: request.POST.get(name, "") for name in ("better_answer", "block_id", "other_block")}
-    context = answer_context(request, answer, []) | {"feedback_error": why, "typed": typed}
-    return render(request, "ask/answer.html", context, status=status)
+    context = answer_context(request, answer, []) | {"feedback_error": error, "typed": typed}
+    return refused(request, error, "ask/answer.html", context)

@@ -16,14 +16,14 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 
-from realm_core.errors import RealmError
 from webapp.access import limits
 from webapp.access.roles import Action
 from webapp.filling import service as filling
 from webapp.filling.filled import look_at
+from webapp.pages.errors import refused
 from webapp.pages.guards import allowed
 from webapp.pages.htmx import HtmxRequest
-from webapp.refusals import InvalidRequest
+from webapp.refusals import REFUSALS
 from webapp.serving.engine import EngineUnavailable
 
 # A sentence and its masked word. The first is the paper's own (Table 3), which no passage of the default corpus says;
@@ -53,24 +53,19 @@ def fill(request: HtmxRequest) -> HttpResponse:
         return _box(request, typed)
     try:
         wanted = filling.checked(sentence, truth=truth)
-        if (wait_s := limits.seconds_to_wait(request)) is not None:
-            response = _box(request, typed, f"Too many sentences. Try again in {wait_s} seconds.", status=429)
-            response["Retry-After"] = str(wait_s)
-            return response
+        limits.count_questions(request)
         filled = filling.fill(wanted, asker=request.user)
     except EngineUnavailable as unavailable:
         context = {**typed, "reason": str(unavailable), "retry_s": unavailable.retry_after_s}
-        response = render(request, "fill/waiting.html", context, status=503)
-        response["Retry-After"] = str(unavailable.retry_after_s)
-        return response
-    except (InvalidRequest, RealmError) as refused:
-        return _box(request, typed, str(refused), status=422)
+        return refused(request, unavailable, "fill/waiting.html", context)
+    except REFUSALS as error:
+        return _box(request, typed, error)
     whole = not request.htmx or request.htmx.history_restore_request
     context = {"typed": typed, "shown": look_at(filled)}
     return render(request, "fill/filled.html" if whole else "fill/partial_filled.html", context)
 
 
-def _box(request: HttpRequest, typed: dict[str, str], error: str = "", status: int = 200) -> HttpResponse:
+def _box(request: HttpRequest, typed: dict[str, str], error: Exception | None = None) -> HttpResponse:
     address = reverse("fill")
     examples = [
         (topic, sentence, f"{address}?{urlencode({'sentence': sentence, 'truth': truth})}")
@@ -78,4 +73,4 @@ def _box(request: HttpRequest, typed: dict[str, str], error: str = "", status: i
     ]
     by_reader = filling.has_encoder() is False
     context: dict[str, Any] = {"typed": typed, "error": error, "examples": examples, "by_reader": by_reader}
-    return render(request, "fill/fill.html", context, status=status)
+    return refused(request, error, "fill/fill.html", context) if error else render(request, "fill/fill.html", context)

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from realm_core.errors import RealmError, Stopped
-from webapp.refusals import InvalidRequest, StateConflict
+from realm_core.errors import Stopped
+from webapp.refusals import REFUSALS
 
 
 class OperatorCommand(BaseCommand):
@@ -25,7 +25,7 @@ class OperatorCommand(BaseCommand):
         """Run, with the errors of ours as Django's."""
         try:
             return super().execute(*args, **options)
-        except (RealmError, InvalidRequest, StateConflict) as refused:
+        except REFUSALS as refused:
             raise CommandError(str(refused), returncode=2) from None
         except (Stopped, KeyboardInterrupt):
             raise CommandError(self.stopped, returncode=3) from None

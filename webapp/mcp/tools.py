@@ -15,13 +15,12 @@ from webapp.articles import service as articles
 from webapp.articles.serializers import BlockSerializer
 from webapp.asking import service as asking
 from webapp.asking.scope import MAX_VALUES
-from webapp.asking.serializers import QuestionSerializer
-from webapp.asking.service import DEFAULT_K, MAX_EXCLUDED, MAX_QUESTION_CHARACTERS
+from webapp.asking.serializers import AnswerSerializer, QuestionSerializer, RetrievalSerializer
+from webapp.asking.service import MAX_EXCLUDED
 from webapp.collections import service as collections
-from webapp.collections.api import collection_json
+from webapp.collections.api import CollectionSerializer, collection_json
+from webapp.mcp.schemas import Schema, object_schema, schema_of
 from webapp.rest.serializers import StrictCharField, StrictSerializer
-
-Schema = dict[str, Any]
 
 
 class ToolError(Exception):
@@ -60,11 +59,11 @@ class Tool:
 
 
 class _BlockIdSerializer(StrictSerializer):
-    block_id = StrictCharField(trim_whitespace=False)
+    block_id = StrictCharField(trim_whitespace=False, help_text="From ask or retrieve.")
 
 
 def _ask(request: Request, **question: Any) -> dict[str, Any]:
-    asked = asking.ask(**question, asker=request.user)
+    asked = asking.ask(asking.checked(**question, access=access_of(request.user)), asker=request.user)
     return {
         "id": str(asked.pk),
         "link": request.build_absolute_uri(reverse("answer", args=[asked.pk])),
@@ -82,11 +81,11 @@ def _ask(request: Request, **question: Any) -> dict[str, Any]:
 def _evidence(block: dict[str, Any]) -> dict[str, Any]:
     start, end = block["start"], block["end"]
     quote = None if start is None else block["text"][start:end]
-    return {name: block[name] for name in (*_BLOCK, *_WEIGHTS)} | {"quote": quote}
+    return {name: block[name] for name in _OF_BLOCK} | {"quote": quote}
 
 
 def _retrieve(request: Request, **question: Any) -> dict[str, Any]:
-    return asdict(asking.retrieve(**question, asker=request.user))
+    return asdict(asking.retrieve(asking.checked(**question, access=access_of(request.user))))
 
 
 def _collections(request: Request) -> dict[str, Any]:
@@ -100,73 +99,21 @@ def _read_block(request: Request, block_id: str) -> dict[str, Any]:
     return BlockSerializer(source).data
 
 
-# ---- schemas
-
-
-def _object(properties: dict[str, Schema], *optional: str) -> Schema:
-    needed = [name for name in properties if name not in optional]
-    return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
-
-
-def _typed(kind: str | list[str], description: str = "", **more: Any) -> Schema:
-    return {"type": kind, **({"description": description} if description else {}), **more}
-
-
-_TEXT: Final = _typed("string")
-_TEXTS: Final = _typed("array", items=_TEXT)
-_MADE_FROM: Final = {
-    "model": _typed("string", "The model that answered."),
-    "index": _typed("string", "The index that it searched."),
-    "corpus": _typed("string", "The corpus snapshot that the blocks come from."),
-}
-_BLOCK: Final = {
-    "rank": _typed("integer"),
-    "block_id": _typed("string", "For read_block."),
-    "title": _typed("string", "The article's title."),
-    "section": _TEXT,
-    "url": _typed("string", "The article at its source."),
-    "text": _TEXT,
-}
-_WEIGHTS: Final = {
-    "prior": _typed(
-        "number",
-        "The factor of the likelihood; sums to one over the blocks read. p(block | question), except under the "
-        "normalisation joint: there it is the block's weight, which includes the reader's scores.",
-    ),
-    "likelihood": _typed("number", "p(answer | block, question)."),
-    "posterior": _typed("number", "p(block | answer, question); sums to one over the blocks read."),
-    "support": _typed("number", "Posterior − prior; positive: the block supports the answer."),
-}
-_FILTERS: Final = {
-    "languages": _typed("array", "Codes such as en; any will do.", items=_TEXT, maxItems=MAX_VALUES),
-    "tags": _typed("array", "Any will do.", items=_TEXT, maxItems=MAX_VALUES),
-    "titles": _typed("array", "As they are written; any will do.", items=_TEXT, maxItems=MAX_VALUES),
-    "since": _typed("string", "The first day of documents with a date.", format="date"),
-    "until": _typed("string", "The last day.", format="date"),
-}
-_QUESTION: Final = _object(
-    {
-        "question": _typed("string", f"A factual question, at most {MAX_QUESTION_CHARACTERS} characters.", minLength=1),
-        "k": _typed("integer", "How many blocks.", minimum=1, maximum=MAX_K, default=DEFAULT_K),
-        "exclude": _typed(
-            "array", "Ids of blocks that must not be read.", items=_TEXT, maxItems=MAX_EXCLUDED, default=[]
-        ),
-        "collections": _typed(
-            "array", "Collections to look in; none: all that may be read.", items=_TEXT, maxItems=MAX_VALUES, default=[]
-        ),
-        "filters": _object(_FILTERS, *_FILTERS),
-        "as_typed": _typed("boolean", "Do not correct the spelling.", default=False),
-    },
-    "k",
-    "exclude",
-    "collections",
-    "filters",
-    "as_typed",
+_MADE_FROM: Final = ("model", "index", "corpus")
+_OF_BLOCK: Final = (
+    *("rank", "block_id", "title", "section", "url", "text"),
+    *("prior", "likelihood", "posterior", "support"),
 )
-_READ_AS: Final = _typed(
-    "string", "The question with its spelling corrected, or a topic as a question; empty: it was read as typed."
+_QUESTION: Final = schema_of(
+    QuestionSerializer,
+    question={"minLength": 1},
+    k={"minimum": 1, "maximum": MAX_K},
+    exclude={"maxItems": MAX_EXCLUDED},
+    collections={"maxItems": MAX_VALUES},
 )
-_PROBABILITY: Final = "Sum over the blocks read of prior × likelihood; null where there is no answer."
+_ANSWER: Final = schema_of(AnswerSerializer)["properties"]
+_EVIDENCE: Final = _ANSWER["evidence"]["items"]["properties"]
+_QUOTE: Final = {"type": ["string", "null"], "description": "The answer's words in the block."}
 
 TOOLS: Final = {
     tool.name: tool
@@ -179,30 +126,20 @@ TOOLS: Final = {
             "none.",
             QuestionSerializer,
             _QUESTION,
-            _object(
+            object_schema(
                 {
-                    "id": _typed("string", "Id of the kept answer."),
-                    "link": _typed("string", "The permanent page of this answer, to cite."),
-                    "question": _TEXT,
-                    "read_as": _READ_AS,
-                    "answer": _typed(["string", "null"], "Null: the blocks that were read hold no answer."),
-                    "probability": _typed(["number", "null"], _PROBABILITY),
-                    "no_answer_probability": _typed(["number", "null"], "That the blocks hold no answer."),
-                    "confidence": _typed(
-                        ["number", "null"], "How often answers like the best one are right; null: there is none."
-                    ),
-                    "evidence": _typed(
-                        "array",
-                        "The blocks that were read, the highest posterior first.",
-                        items=_object(
-                            {
-                                **_BLOCK,
-                                **_WEIGHTS,
-                                "quote": _typed(["string", "null"], "The answer's words in the block."),
-                            }
-                        ),
-                    ),
-                    **_MADE_FROM,
+                    "id": {"type": "string", "description": "Id of the kept answer."},
+                    "link": {"type": "string", "description": "The permanent page of this answer, to cite."},
+                    **{name: _ANSWER[name] for name in ("question", "read_as")},
+                    "answer": {"type": ["string", "null"], "description": _ANSWER["answer"]["description"]},
+                    "probability": {
+                        "type": ["number", "null"],
+                        "description": "Sum over the blocks read of prior × likelihood; null where there is no answer.",
+                    },
+                    **{name: _ANSWER[name] for name in ("no_answer_probability", "confidence")},
+                    "evidence": _ANSWER["evidence"]
+                    | {"items": object_schema({name: _EVIDENCE[name] for name in _OF_BLOCK} | {"quote": _QUOTE})},
+                    **{name: _ANSWER[name] for name in _MADE_FROM},
                 }
             ),
             _ask,
@@ -215,26 +152,7 @@ TOOLS: Final = {
             "Finds the k blocks of the corpus that fit a question best, without reading an answer in them.",
             QuestionSerializer,
             _QUESTION,
-            _object(
-                {
-                    "question": _TEXT,
-                    "read_as": _READ_AS,
-                    "blocks": _typed(
-                        "array",
-                        items=_object(
-                            {
-                                **_BLOCK,
-                                "score": _typed(
-                                    "number", "The prior's logit: vectors' inner product and shared rare words."
-                                ),
-                                "prior": _typed("number", "Softmax of the scores over the blocks found."),
-                                "collection": _typed("string", "That its document is in."),
-                            }
-                        ),
-                    ),
-                    **_MADE_FROM,
-                }
-            ),
+            schema_of(RetrievalSerializer),
             _retrieve,
             counted=True,
             changes_nothing=True,
@@ -244,17 +162,8 @@ TOOLS: Final = {
             "Read a block",
             "Shows a block, where it stands in its article, and the ids of the blocks before and after it.",
             _BlockIdSerializer,
-            _object({"block_id": _typed("string", "From ask or retrieve.")}),
-            _object(
-                {
-                    **{name: schema for name, schema in _BLOCK.items() if name != "rank"},
-                    "start": _typed("integer", "Where it starts in the article's text, in characters."),
-                    "end": _typed("integer"),
-                    "previous": _typed(["string", "null"], "Id of the block before it in the article."),
-                    "next": _typed(["string", "null"], "Id of the block after it."),
-                    "corpus": _MADE_FROM["corpus"],
-                }
-            ),
+            schema_of(_BlockIdSerializer),
+            schema_of(BlockSerializer),
             _read_block,
             counted=False,
             changes_nothing=True,
@@ -264,28 +173,8 @@ TOOLS: Final = {
             "List collections",
             "Lists the collections of documents that may be looked in, and what their documents can be filtered by.",
             StrictSerializer,
-            _object({}),
-            _object(
-                {
-                    "collections": _typed(
-                        "array",
-                        items=_object(
-                            {
-                                "name": _typed("string", "For ask and retrieve."),
-                                "title": _TEXT,
-                                "description": _TEXT,
-                                "private": _typed("boolean", "Whether only some may read it."),
-                                "weight": _typed("number", "What the prior of its blocks is multiplied by."),
-                                "documents": _typed("integer", "How many it has."),
-                                "languages": _TEXTS,
-                                "tags": _TEXTS,
-                                "since": _typed(["string", "null"], "The earliest date of a document."),
-                                "until": _typed(["string", "null"], "The latest."),
-                            }
-                        ),
-                    )
-                }
-            ),
+            schema_of(StrictSerializer),
+            object_schema({"collections": {"type": "array", "items": schema_of(CollectionSerializer)}}),
             _collections,
             counted=False,
             changes_nothing=True,

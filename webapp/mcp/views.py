@@ -13,15 +13,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from realm_core.errors import RealmError
 from webapp.access import limits
 from webapp.mcp.protocol import PARSE_ERROR, RpcError, answer
 from webapp.mcp.tools import Tool, ToolError
-from webapp.refusals import InvalidRequest
+from webapp.refusals import REFUSALS
 from webapp.rest.authentication import MayAsk, TokenAuthentication
 from webapp.rest.base import Renderer
 from webapp.rest.problems import DATABASE_ERRORS, describe
-from webapp.serving.engine import EngineUnavailable
 
 
 class McpView(APIView):
@@ -50,7 +48,7 @@ class McpView(APIView):
             if tool.counted:
                 self._count()
             return tool.run(self.request, **given.validated_data)
-        except (InvalidRequest, ValidationError, EngineUnavailable, RealmError, *DATABASE_ERRORS) as error:
+        except (*REFUSALS, ValidationError, *DATABASE_ERRORS) as error:
             raise ToolError(_sentence(error)) from error
 
     def _count(self) -> None:

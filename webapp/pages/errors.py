@@ -1,14 +1,19 @@
-"""Responses to failed requests: a page or, below /api/ and at /mcp, problem details."""
+"""Responses to failed requests: a page or, below /api/ and at /mcp, problem details; and pages that say a refusal."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from typing import Any, Final
 
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 
+from realm_core.errors import CannotStore, EngineUnavailable
+from webapp.access.limits import TooManyQuestions
+from webapp.refusals import StateConflict
 from webapp.rest.problems import CONTENT_TYPE, DATABASE_ERRORS, describe, problem_page
 
 
@@ -61,6 +66,30 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     if _wants_problem(request):
         return problem_page(403, "The CSRF token is missing or wrong.")
     return render(request, "manage/csrf_failure.html", {"reason": reason}, status=403)
+
+
+def refused(request: HttpRequest, error: Exception, template: str, context: Mapping[str, Any]) -> HttpResponse:
+    """A page that says why something was refused, with the status and the `Retry-After` that fit."""
+    response = render(request, template, context, status=status_of(error))
+    if (wait_s := getattr(error, "retry_after_s", None)) is not None:
+        response["Retry-After"] = str(wait_s)
+    return response
+
+
+def status_of(error: Exception) -> int:
+    """The status of a page that says a refusal: what a person typed is 422 where a program's request is 400."""
+    for kind, status in _STATUS.items():
+        if isinstance(error, kind):
+            return status
+    return 422
+
+
+_STATUS: Final[dict[type[Exception], int]] = {
+    TooManyQuestions: 429,
+    EngineUnavailable: 503,
+    CannotStore: 507,
+    StateConflict: 409,
+}
 
 
 def _wants_problem(request: HttpRequest) -> bool:

@@ -25,8 +25,8 @@ from realm_core.documents.records import Limits, ParsedDocument, from_json, to_j
 from realm_core.index.build import build
 from realm_core.runs.activity import Activity
 from tests.tiny import tiny_deployment
+from tests.web.asked import ask
 from webapp.artefacts.registering import record_corpus, record_index, record_model
-from webapp.asking import service as asking
 from webapp.deployments.service import NotConfirmed, deploy
 from webapp.models import AskedAnswer, Deployment, IndexGeneration
 from webapp.serving.engine import holder
@@ -97,7 +97,7 @@ def deploy_confirmed(index: IndexGeneration) -> Deployment:
 
 def titles(asked: AskedAnswer | None = None) -> set[str]:
     """The titles of the blocks that an answer was read from; without one, of all that there are."""
-    asked = asked or asking.ask("What is there?", k=50, asker=None)
+    asked = asked or ask("What is there?", k=50)
     return {block["title"] for block in asked.payload["evidence"]}
 
 

@@ -8,9 +8,9 @@ from datetime import date
 import pytest
 from django.core.management import call_command
 
+from tests.web.asked import ask
 from tests.web.conftest import Person
 from tests.web.documents.conftest import deploy_confirmed
-from webapp.asking import service as asking
 from webapp.deployments import service as deploying
 from webapp.deployments.service import NotConfirmed
 from webapp.documents import bringing
@@ -39,9 +39,7 @@ def deploy(index: IndexGeneration) -> Deployment:
 
 
 def titles() -> dict[str, str]:
-    return {
-        block["title"]: block["text"] for block in asking.ask("What is there?", k=20, asker=None).payload["evidence"]
-    }
+    return {block["title"]: block["text"] for block in ask("What is there?", k=20).payload["evidence"]}
 
 
 def test_they_are_brought_over(another: IndexGeneration) -> None:

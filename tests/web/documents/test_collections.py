@@ -15,11 +15,11 @@ from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
 from django.test import Client
 
+from tests.web.asked import ask as ask_here
 from tests.web.conftest import Person
 from tests.web.documents import folds
 from tests.web.operating import TokenClient, call_tool, post, problem
 from webapp.articles import service as articles
-from webapp.asking import service as asking
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.purging import purge
@@ -46,7 +46,7 @@ def board(answering: Deployment, member: Person) -> Collection:
 @pytest.fixture
 def asked(board: Collection, member: Person) -> AskedAnswer:
     """An answer that the member was given from the private collection."""
-    return asking.ask(QUESTION, k=20, asker=member.user)
+    return ask_here(QUESTION, k=20, asker=member.user)
 
 
 @pytest.fixture

@@ -15,13 +15,13 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from tests.tiny import ARTICLES
+from tests.web.asked import ask
 from tests.web.conftest import Person
 from tests.web.console import ANSWERS, measured, question_set
 from tests.web.documents import folds
 from tests.web.documents.conftest import copied, meanwhile, titles
 from webapp.artefacts.removing import remove_superseded
 from webapp.artefacts.uses import uses
-from webapp.asking import service as asking
 from webapp.deployments import service as deploying
 from webapp.documents import bringing, folding, purging
 from webapp.documents import service as documents
@@ -65,7 +65,7 @@ def edited(answering: Deployment, staff: Person) -> Deployment:
 
 
 def answers() -> list[AskedAnswer]:
-    return [asking.ask(question, k=5, asker=None) for question in QUESTIONS]
+    return [ask(question, k=5) for question in QUESTIONS]
 
 
 def told(asked: AskedAnswer) -> list[tuple[str, str, Any]]:
@@ -115,7 +115,7 @@ def test_documents_keep_their_records(edited: Deployment, staff: Person) -> None
 
 
 def test_kept_answers_are_told_what_changed_since(edited: Deployment) -> None:
-    asked = asking.ask("What is said about Turku?", k=30, asker=None)
+    asked = ask("What is said about Turku?", k=30)
     folds.fold()
     assert GoneBlock.in_evidence(asked) == {}
     documents.remove(["turku"], by=None)

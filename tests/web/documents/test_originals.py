@@ -12,11 +12,11 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from tests.core.documents.pdfs import column, pdf
+from tests.web.asked import ask
 from tests.web.conftest import Person
 from tests.web.documents.conftest import deploy_confirmed
 from tests.web.operating import TokenClient
 from tests.web.pages.pages import Page, block_part
-from webapp.asking import service as asking
 from webapp.documents import bringing, originals, purging
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, File, Text, Unreadable
@@ -54,7 +54,7 @@ def opened(person: Person) -> Any:
 def test_evidence_opens_the_pdf_at_its_page(answering: Deployment, staff: Person, outsider: Person) -> None:
     documents.add([GIVEN], by=staff.user)
     [file] = files()
-    asked = asking.ask("When was the castle of Turku founded?", k=20, asker=None)
+    asked = ask("When was the castle of Turku founded?", k=20)
     pages = links(outsider, asked)
     assert pages and all(address == f"{ADDRESS}#page={section[-1]}" for section, address in pages.items())
     for block in asked.payload["evidence"]:
@@ -75,7 +75,7 @@ def test_evidence_opens_the_pdf_at_its_page(answering: Deployment, staff: Person
 
 def test_of_a_passage_over_two_pages_the_answer_s_is_opened(answering: Deployment, staff: Person) -> None:
     documents.add([GIVEN], by=staff.user)
-    asked = asking.ask("When was the castle of Turku founded?", k=20, asker=None)
+    asked = ask("When was the castle of Turku founded?", k=20)
     [block] = [one for one in asked.payload["evidence"] if one["title"] == "Castles of Finland"]
     assert block["section"] == "Page 1" and "1280" in block["text"]
     for words, page in (("city", 1), ("castle", 2), ("1280", 2)):
@@ -113,7 +113,7 @@ def test_programs_get_it_by_its_address(answering: Deployment, program: TokenCli
 def test_it_goes_with_what_was_read_from_it(answering: Deployment, staff: Person, outsider: Person) -> None:
     documents.add([GIVEN], by=staff.user)
     [first] = files()
-    asked = asking.ask("When was the castle of Turku founded?", k=20, asker=None)
+    asked = ask("When was the castle of Turku founded?", k=20)
     other = pdf([*PAGES, column(["Its cathedral is older."])], title="Castles of Finland")
     documents.change("turku/report", replace(GIVEN, source=File(other, "other.pdf")), by=staff.user)
     [second] = files()
@@ -150,7 +150,7 @@ def test_only_those_who_may_read_its_collection_open_it(
     answering: Deployment, staff: Person, member: Person, outsider: Person
 ) -> None:
     documents.add([replace(GIVEN, collection="board")], by=staff.user)
-    asked = asking.ask("When was the castle of Turku founded?", k=20, asker=member.user)
+    asked = ask("When was the castle of Turku founded?", k=20, asker=member.user)
     assert opened(outsider).status_code == 200 and links(outsider, asked) and links(member, asked)
     Collection.objects.update_or_create(name="board", defaults={"private": True})
     assert opened(outsider).status_code == opened(member).status_code == 404

@@ -12,11 +12,11 @@ from realm_core.errors import RealmError
 from realm_core.index.build import build
 from realm_core.runs.activity import Activity
 from tests.tiny import ARTICLES, tiny_snapshot
+from tests.web.asked import ask
 from tests.web.conftest import Person
 from tests.web.documents.conftest import deploy_confirmed, meanwhile, titles
 from webapp.artefacts.registering import record_corpus, record_index
 from webapp.articles import service as articles
-from webapp.asking import service as asking
 from webapp.deployments import service as deploying
 from webapp.documents import bringing, purge_masks, purging
 from webapp.documents import service as documents
@@ -33,7 +33,7 @@ NILE = DocumentInput(Text("The Nile is a river in Africa, written anew."), "Nile
 
 def read_of(title: str) -> list[AskedAnswer]:
     """An answer that was read from passages with this title, stored; none where there are none."""
-    asked = asking.ask("What is said of the Nile?", k=20, asker=None)
+    asked = ask("What is said of the Nile?", k=20)
     return [asked] if title in titles(asked) else []
 
 

@@ -14,10 +14,10 @@ from django.db import connection
 
 from realm_core.files import remove_folder
 from realm_core.living import purging as files
+from tests.web.asked import ask
 from tests.web.conftest import Person
 from tests.web.documents.conftest import deploy_confirmed, meanwhile, titles
 from webapp.articles import service as articles
-from webapp.asking import service as asking
 from webapp.documents import purging
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
@@ -61,9 +61,9 @@ def holding(words: str) -> list[str]:
 
 def test_nothing_of_it_is_left(answering: Deployment, staff: Person) -> None:
     documents.add([TURKU], by=staff.user)
-    first = asking.ask("Where is Turku?", k=20, asker=None)
+    first = ask("Where is Turku?", k=20)
     documents.change("turku", LATER, by=staff.user)
-    second = asking.ask("When was Turku founded?", k=3, asker=None)
+    second = ask("When was Turku founded?", k=3)
     assert holding("founded in 1280") and holding("founded in 1229")
 
     purge = purging.purge(["turku"], by=staff.user)
@@ -94,7 +94,7 @@ def test_the_files_of_the_database_hold_nothing_of_it(answering: Deployment) -> 
     with connection.cursor() as cursor:
         assert cursor.execute("PRAGMA secure_delete").fetchone() == (1,)
     documents.add([TURKU], by=None)
-    asking.ask("Where is Turku?", k=20, asker=None)
+    ask("Where is Turku?", k=20)
     name = Path(connection.settings_dict["NAME"])
     held = [one for one in name.parent.glob(f"{name.name}*") if b"castle was founded" in one.read_bytes()]
     assert held
@@ -116,14 +116,14 @@ def test_a_passage_of_another_document_stays_with_it(answering: Deployment) -> N
     documents.add([TURKU], by=None)
     documents.remove(["turku"], by=None)
     documents.add([replace(TURKU, document_id="other")], by=None)
-    asked = asking.ask("Where is Turku?", k=20, asker=None)
+    asked = ask("Where is Turku?", k=20)
     purge = purging.purge(["turku"], by=None)
     asked.refresh_from_db()
     assert purge.answers == 0 and asked.purged_at is None and show("other").text
 
 
 def test_of_what_came_with_the_corpus_the_receipt_says_what_is_left(answering: Deployment) -> None:
-    asked = asking.ask("Where is the Nile?", k=20, asker=None)
+    asked = ask("Where is the Nile?", k=20)
     [block] = [one for one in asked.payload["evidence"] if one["title"] == "Nile"]
     purge = purging.purge(["Nile"], by=None)
     assert len(purge.remaining) == 2 and purge.answers == 1
@@ -138,7 +138,7 @@ def test_of_what_came_with_the_corpus_the_receipt_says_what_is_left(answering: D
 
 def test_an_answer_kept_behind_the_purge_is_cut_later(answering: Deployment) -> None:
     documents.add([TURKU], by=None)
-    asked = asking.ask("Where is Turku?", k=20, asker=None)
+    asked = ask("Where is Turku?", k=20)
     purging.purge(["turku"], by=None)
     late = AskedAnswer.objects.create(
         question="late", k=20, payload=asked.payload, deployment=answering, latency_ms=1.0
@@ -233,7 +233,7 @@ def test_a_purge_that_waited_for_another_begins_again(answering: Deployment, mon
 def test_one_whose_commit_failed_has_not_happened(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of a document that was removed before, which neither the old nor the new state names."""
     documents.add([TURKU], by=None)
-    asked = asking.ask("Where is Turku?", k=20, asker=None)
+    asked = ask("Where is Turku?", k=20)
     documents.remove(["turku"], by=None)
 
     def overtaken() -> None:
@@ -248,7 +248,7 @@ def test_one_whose_commit_failed_has_not_happened(answering: Deployment, monkeyp
 
 def test_the_edits_above_another_index_are_rewritten_too(answering: Deployment, another_index: IndexGeneration) -> None:
     documents.add([TURKU, OULU], by=None)
-    asked = asking.ask("Where is Turku?", k=20, asker=None)
+    asked = ask("Where is Turku?", k=20)
     deploy_confirmed(another_index)
     documents.add([LATER], by=None)
     purge = purging.purge(["turku"], by=None)
@@ -266,9 +266,9 @@ def test_the_edits_above_another_index_are_rewritten_too(answering: Deployment, 
 
 
 def test_its_passages_are_found_through_no_feedback(answering: Deployment) -> None:
-    whole = asking.ask("Where is the Nile?", k=20, asker=None)
+    whole = ask("Where is the Nile?", k=20)
     [block] = [one for one in whole.payload["evidence"] if one["title"] == "Nile"]
-    asked = asking.ask("Where is Mars?", k=1, asker=None, exclude=[block["block_id"]])
+    asked = ask("Where is Mars?", k=1, exclude=[block["block_id"]])
     assert articles.in_its_corpus(block["block_id"], asked, hidden=()) is not None
     purging.purge(["Nile"], by=None)
     assert articles.in_its_corpus(block["block_id"], asked, hidden=()) is None
@@ -300,7 +300,7 @@ def test_a_purge_that_died_is_finished_when_the_engine_is_loaded(
 def test_over_rest(answering: Deployment, staff: Person, client: Any) -> None:
     client.force_login(staff.user)
     documents.add([TURKU], by=None)
-    kept = client.get(f"/api/v1/answers/{asking.ask('Where is Turku?', asker=None).pk}").json()
+    kept = client.get(f"/api/v1/answers/{ask('Where is Turku?').pk}").json()
     assert kept["purged_at"] is None
 
     def send(ids: Any) -> Any:
@@ -320,7 +320,7 @@ def test_over_rest(answering: Deployment, staff: Person, client: Any) -> None:
 def test_the_pages(answering: Deployment, staff: Person, client: Any) -> None:
     client.force_login(staff.user)
     documents.add([TURKU], by=None)
-    asked = asking.ask("Where is Turku?", k=20, asker=None)
+    asked = ask("Where is Turku?", k=20)
     address = "/manage/documents/document/purge/?id=turku"
     assert b"Purge this document?" in client.get(address).content
     unsure = client.post(address)
@@ -337,10 +337,10 @@ def test_the_ledger_does_not_say_that_no_answer_had_read_it(answering: Deploymen
     """Of nothing that took away what was purged later, either."""
     client.force_login(staff.user)
     documents.add([TURKU], by=None)
-    asking.ask("Where is Turku?", k=20, asker=None)
+    ask("Where is Turku?", k=20)
     documents.change("turku", LATER, by=None)
     assert "1 had read it" in client.get("/manage/documents/changes/?kind=changed").content.decode()
-    asking.ask("Where is Turku?", k=20, asker=None)
+    ask("Where is Turku?", k=20)
     receipt = purging.purge(["turku"], by=None)
     address = f"/manage/documents/purges/{receipt.pk}/"
     for kind in ("changed", "purged"):

@@ -16,12 +16,12 @@ from realm_core.corpus.tokens import open_tokens
 from realm_core.index.postings import keep_postings
 from realm_core.runs.activity import Activity
 from tests.tiny import ARTICLES
+from tests.web.asked import ask
 from tests.web.conftest import Person
 from tests.web.documents import folds
 from tests.web.documents.conftest import copied, titles
 from webapp.artefacts import removing
 from webapp.artefacts.uses import uses
-from webapp.asking import service as asking
 from webapp.documents import folding, purging
 from webapp.documents.remaining import RemovalStage, folders_of
 from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, Job
@@ -55,7 +55,7 @@ def test_no_file_has_it_in_the_end(answering: Deployment, staff: Person, client:
     open_tokens(Snapshot.open(resolve(corpus.path)), Activity(quiet=True))
     keep_postings(Snapshot.open(resolve(corpus.path)), Activity(quiet=True))
     assert len(derived_folders(resolve(corpus.path))) == 2
-    asking.ask("Where is the Nile?", k=20, asker=None)
+    ask("Where is the Nile?", k=20)
     assert holding(tmp_path)
 
     purge = purging.purge(["Nile"], by=None)

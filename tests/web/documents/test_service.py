@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.web.asked import ask
 from tests.web.conftest import Person
 from tests.web.documents.conftest import meanwhile
 from webapp.articles import service as articles
-from webapp.asking import service as asking
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, File, Text, Unreadable
 from webapp.documents.listing import Wanted, listed
@@ -26,7 +26,7 @@ OULU = DocumentInput(File(b"# Oulu\n\nOulu is a city by the sea.\n", "oulu.md"),
 
 def read_for(question: str) -> tuple[str, dict[str, str]]:
     """The corpus that an answer names, and the titles and texts of all blocks that it was read from."""
-    payload = asking.ask(question, k=20, asker=None).payload
+    payload = ask(question, k=20).payload
     return payload["corpus"], {block["title"]: block["text"] for block in payload["evidence"]}
 
 
@@ -151,7 +151,7 @@ def test_an_edit_that_dies_before_its_commit_has_not_happened(
 
 def test_blocks_of_added_documents_are_found_by_their_ids(answering: Deployment) -> None:
     documents.add([TURKU], by=None)
-    asked = asking.ask("Where is Turku?", k=20, asker=None)
+    asked = ask("Where is Turku?", k=20)
     block_id = show("turku").passages[0].block_id
     found = articles.find(block_id, hidden=())
     assert found is not None and found.licence == "CC0" and found.article.title == "Turku"

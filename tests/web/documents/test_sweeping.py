@@ -16,12 +16,12 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from tests.waiting import wait_until
+from tests.web.asked import ask
 from tests.web.conftest import Person
 from tests.web.documents import folds
 from tests.web.documents.conftest import deploy_confirmed, meanwhile
 from webapp.artefacts.removing import remove_superseded
 from webapp.articles import service as articles
-from webapp.asking import service as asking
 from webapp.documents import folding, sweeping
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
@@ -77,7 +77,7 @@ def test_what_nothing_needs_goes_after_a_day(edited: Deployment) -> None:
     assert sweeping.earlier(IndexGeneration.objects.get()) == 0 and sweeping.sweep(by="retention") == []
     load_engine(Deployment.objects.get(pk=edited.pk)).close()
     assert show("turku").text == "Turku has a cathedral."
-    asked = asking.ask("What has Turku?", k=20, asker=None)
+    asked = ask("What has Turku?", k=20)
     assert asked.payload["corpus"].endswith(f"+{CorpusState.objects.get(is_current=True).state_id}")
 
 
@@ -105,7 +105,7 @@ def test_an_edit_that_uses_an_old_segment_again_keeps_it(edited: Deployment, mon
 @pytest.mark.postgresql_first
 def test_what_a_stored_answer_was_read_from_is_kept_as_long_as_the_answer(answering: Deployment) -> None:
     documents.add([TURKU], by=None)
-    asked = asking.ask("Where is Turku?", k=20, asker=None)
+    asked = ask("Where is Turku?", k=20)
     [block] = [one["block_id"] for one in asked.payload["evidence"] if one["title"] == "Turku"]
     documents.change("turku", LATER, by=None)
     age()
@@ -125,7 +125,7 @@ def test_only_answers_of_the_time_of_an_earlier_state_are_looked_at(answering: D
         assert sweeping.sweep(by="retention") == []
     assert not [one for one in queries if AskedAnswer._meta.db_table in one["sql"]], "all segments are current"
     documents.change("turku", LATER, by=None)
-    asked = asking.ask("Where is Turku?", k=20, asker=None)
+    asked = ask("Where is Turku?", k=20)
     documents.change("turku", LAST, by=None)
     age()
     with CaptureQueriesContext(connection) as queries:
@@ -214,7 +214,7 @@ def test_questions_are_answered_meanwhile(edited: Deployment) -> None:
     """By an engine with a state whose segments go, and by one that is loaded with the state before the last edit."""
     engine, failures, done, asked = load_engine(read_now(edited)), list[Exception](), threading.Event(), 0
 
-    def ask() -> None:
+    def keep_asking() -> None:
         nonlocal asked
         while not done.wait(0.2):  # so that the engine that closes finds a pause to release its memory in
             try:
@@ -223,7 +223,7 @@ def test_questions_are_answered_meanwhile(edited: Deployment) -> None:
                 failures.append(failure)
             asked += 1
 
-    before, asker = segments(), threading.Thread(target=ask)
+    before, asker = segments(), threading.Thread(target=keep_asking)
     asker.start()
     try:
         for number in range(2):

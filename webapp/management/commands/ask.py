@@ -43,10 +43,12 @@ class Command(OperatorCommand):
             "until": options["until"],
         }
         try:
-            asking.checked(question, k, filters=filters, access=access_of(None))  # before seconds are spent on loading
+            everything = access_of(None)
+            asking.checked(question, k, filters=filters, access=everything)  # before seconds are spent on loading
             holder().refresh(wait=True)
             where = {"collections": options["collection"], "filters": filters}
-            asked = asking.ask(question, k=k, **where, as_typed=options["as_typed"], asker=None)
+            wanted = asking.checked(question, k, **where, as_typed=options["as_typed"], access=everything)
+            asked = asking.ask(wanted, asker=None)
         finally:
             holder().close()
         if options["json"]:
