@@ -1,4 +1,4 @@
-"""Text that people type."""
+"""Text that people type, and that they read."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ def one_line(text: str) -> str:
         if c.isspace() or _is_text(c):
             kept.append(" " if c.isspace() else c)
     return unicodedata.normalize("NFC", " ".join("".join(kept).split()))
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things: “1 block”, “2,000 blocks”."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _takes_joiner(before: list[str]) -> bool:

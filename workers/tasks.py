@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
@@ -160,31 +161,21 @@ def retain() -> None:
             log.info("Removed: %d questions that were asked without an account.", forgotten)
         if ended := forget_logins():
             log.info("Removed: %d old records of logins and ended sessions.", ended)
-        gone: list[str] = []
-        with _next_time():
-            retention.finish()
-        with _next_time():
-            gone += removing.remove_superseded(by="retention")
-        with _next_time():
-            gone += sweeping.sweep(by="retention")
-        with _next_time():
-            gone += originals.sweep()
-        with _next_time():
-            gone += backups.clear_away()
+        removals: list[Callable[[], Iterable[object] | None]] = [
+            retention.finish,
+            partial(removing.remove_superseded, by="retention"),
+            partial(sweeping.sweep, by="retention"),
+            originals.sweep,
+            backups.clear_away,
+        ]
         if RetentionRule.current().enabled:
-            with _next_time():
-                gone += [removal.name for removal in retention.remove(by="retention")]
-        for name in gone:
-            log.info("Removed: %s", name)
-
-
-@contextmanager
-def _next_time() -> Iterator[None]:
-    """A part of `retain` that is tried again with the next one, and keeps no other from being done."""
-    try:
-        yield
-    except RealmError as error:  # a backup is being written, for one
-        log.info("Nothing is removed: %s", error)
+            removals.append(partial(retention.remove, by="retention"))
+        for remove in removals:
+            try:
+                for name in remove() or ():
+                    log.info("Removed: %s", name)
+            except RealmError as error:  # a backup is being written, for one: the next time tries this again
+                log.info("Nothing is removed: %s", error)
 
 
 def _timing() -> Timing:

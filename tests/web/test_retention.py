@@ -182,7 +182,7 @@ def test_corpora_that_schedules_ingested_go_with_their_last_index(deployed: Depl
     rule()
     listed = retention.removable()
     assert [removal.record for removal in listed] == [indexes[1], indexes[0], corpora[1], corpora[0]]
-    assert listed[-1].size_bytes == 8 and listed[-1].name == f"Corpus {corpora[0]}"
+    assert listed[-1].size_bytes == 8 and str(listed[-1]) == f"Corpus {corpora[0]}"
     assert names(retention.remove(by=None)) == {removal.record.pk for removal in listed if removal.record}
     assert [files_of(corpus) for corpus in corpora] == [[False] * 2] * 2 + [[True] * 2] * 2
     assert set(CorpusSnapshot.objects.all()) == {deployed.index.corpus, *corpora[2:]}

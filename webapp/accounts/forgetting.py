@@ -37,7 +37,7 @@ class Kept:
 
 
 def kept(user: User) -> Kept:
-    """Count it."""
+    """Count what is stored of a person."""
     removed = {what: records.count() for what, records in _records(user).items()}
     return Kept(removed | {"sessions": len(_sessions(user))}, _audit(user).count())
 

@@ -92,9 +92,9 @@ def adopt_model(folder: Path) -> ModelVersion:
         with disk_errors(own):
             own.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=own.parent, prefix=".adopt-") as temporary:
-                made = Path(shutil.copytree(folder, Path(temporary, own.name), copy_function=_link))
+                made = Path(shutil.copytree(folder, Path(temporary, own.name), copy_function=_link_or_copy))
                 if (vectors := _vectors_beside(folder, block_hash)) is not None and not (made / SHIPPED).exists():
-                    shutil.copytree(vectors, made / SHIPPED, copy_function=_link)
+                    shutil.copytree(vectors, made / SHIPPED, copy_function=_link_or_copy)
                 publish(made, own)
     return record_model(own, name=folder.name)
 
@@ -163,7 +163,7 @@ def record_spans(
     return spans
 
 
-def _link(source: str, target: str) -> str:
+def _link_or_copy(source: str, target: str) -> str:
     """A hard link to a file; a copy if the file system or the owner does not allow that."""
     with suppress(OSError):
         os.link(source, target)

@@ -36,7 +36,7 @@ from realm_core.files import disk_errors, remove_folder
 from realm_core.index.choice import MilvusServer
 from realm_core.index.milvus import drop
 from realm_core.object_store import forget, is_shared
-from webapp.artefacts.uses import UNFINISHED, paths_of, recent_deployments, uses_of_corpus
+from webapp.artefacts.uses import paths_of, recent_deployments, uses_of_corpus
 from webapp.models import (
     AskedAnswer,
     AuditEntry,
@@ -47,18 +47,17 @@ from webapp.models import (
     IndexGeneration,
     Job,
     JobKind,
-    JobState,
     ModelVersion,
     RetentionRule,
     Review,
     Schedule,
 )
+from webapp.models.job_states import UNFINISHED
 from webapp.storage.holding import lock_for_removal
 from webapp.storage.places import corpora_dir, indexes_dir, models_dir, portable, resolve, runs_dir, spans_dir
 
 log = logging.getLogger(__name__)
 
-_ENDED: Final = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
 # Jobs that write into a temporary folder.
 _WRITERS_OF_FOLDERS: Final = (JobKind.INGEST, JobKind.INDEX, JobKind.INDEX_SHARD, JobKind.FOLD, JobKind.JOIN)
 _REMOVED: Final = ".removed"
@@ -78,8 +77,7 @@ class Removal:
     size_bytes: int
     more: tuple[Path, ...] = ()
 
-    @property
-    def name(self) -> str:
+    def __str__(self) -> str:
         """The item in words."""
         if isinstance(self.record, Job):
             return f"Run folder of job {self.record.pk}: {self.record}"
@@ -106,10 +104,10 @@ def change_rule(
 def removable(rule: RetentionRule | None = None, now: datetime | None = None) -> list[Removal]:
     """What a rule (default: the current one, enabled or not) would remove now."""
     rule, now = rule or RetentionRule.current(), now or timezone.now()
-    ended = [_removal(job, job.run_dir) for job in _ended(rule, now).defer("log") if job.run_dir.is_dir()]
-    generations = _generations(rule)
+    ended = [_removal(job, job.run_dir) for job in _ended_jobs(rule, now).defer("log") if job.run_dir.is_dir()]
+    generations = _old_generations(rule)
     going = [one.record.pk for one in generations if isinstance(one.record, IndexGeneration)]
-    return [*generations, *_corpora(rule, going), *ended, *_never_ended(rule, now)]
+    return [*generations, *_unused_corpora(rule, going), *ended, *_abandoned_builds(rule, now)]
 
 
 def remove(*, by: User | str | None, now: datetime | None = None) -> list[Removal]:
@@ -166,7 +164,7 @@ def forget_answers(*, by: User | str | None, now: datetime | None = None) -> int
 # ---- selection
 
 
-def _generations(rule: RetentionRule) -> list[Removal]:
+def _old_generations(rule: RetentionRule) -> list[Removal]:
     """All generations but the newest of each corpus, by its name: snapshots of one corpus succeed each other.
 
     Includes those marked as removed whose files still exist, because the removal was interrupted.
@@ -185,10 +183,10 @@ def _generations(rule: RetentionRule) -> list[Removal]:
     return found
 
 
-def _corpora(rule: RetentionRule, going: Collection[int]) -> list[Removal]:
+def _unused_corpora(rule: RetentionRule, going: Collection[int]) -> list[Removal]:
     """Corpora of schedules that nothing uses, but the newest of each name. going: indexes that are removed before them.
 
-    Includes those marked as removed whose files still exist, as `_generations` does.
+    Includes those marked as removed whose files still exist, as `_old_generations` does.
     """
     seen: dict[str, int] = {}
     found = []
@@ -228,19 +226,18 @@ def _kept_indexes() -> set[int]:
     lately = {deployment.index_id for deployment in recent_deployments()}
     edited = Deployment.objects.filter(Exists(Document.objects.filter(index=OuterRef("index"))))
     before = edited.exclude(index__deployments__is_active=True).values_list("index", flat=True)
-    parameters = Job.objects.filter(state__in=UNFINISHED).values_list("parameters", flat=True)
-    given = [index if isinstance(index := one.get("index"), list) else [index] for one in parameters]
-    return pinned | lately | set(before[:1]) | set(chain.from_iterable(given))
+    given = chain.from_iterable(job.records("index") for job in Job.objects.filter(state__in=UNFINISHED).defer("log"))
+    return pinned | lately | set(before[:1]) | set(given)
 
 
-def _ended(rule: RetentionRule, now: datetime) -> QuerySet[Job]:
+def _ended_jobs(rule: RetentionRule, now: datetime) -> QuerySet[Job]:
     """Jobs that ended long ago, except parts of an active whole, and wholes in whose run folder a part works."""
-    old = Job.objects.filter(state__in=_ENDED, finished_at__lt=_long_ago(rule, now), pinned=False)
+    old = Job.objects.exclude(state__in=UNFINISHED).filter(finished_at__lt=_long_ago(rule, now), pinned=False)
     wholes = Job.objects.filter(state__in=UNFINISHED).exclude(parent=None).values("parent")
     return old.exclude(parent__state__in=UNFINISHED).exclude(parent__pinned=True).exclude(pk__in=wholes)
 
 
-def _never_ended(rule: RetentionRule, now: datetime) -> list[Removal]:
+def _abandoned_builds(rule: RetentionRule, now: datetime) -> list[Removal]:
     """Folders of ingests and index builds that were not continued for as long as run folders are kept."""
     if Job.objects.filter(state__in=UNFINISHED, kind__in=_WRITERS_OF_FOLDERS).exists():
         return []
@@ -321,10 +318,10 @@ def _claim(removal: Removal, rule: RetentionRule, now: datetime, by: User | str 
             CorpusSnapshot.every.filter(pk=corpus.pk).update(removed_at=now)
         elif isinstance(record, Job):
             list(Job.objects.select_for_update().filter(Q(pk=record.pk) | Q(pk=record.parent_id)).order_by("pk"))
-            if not _ended(rule, now).filter(pk=record.pk).exists():
+            if not _ended_jobs(rule, now).filter(pk=record.pk).exists():
                 return False
             _hide(removal.folder)  # while it cannot be resumed
-        AuditEntry.record("retention.remove", removal.name, by=by, bytes=removal.size_bytes)
+        AuditEntry.record("retention.remove", str(removal), by=by, bytes=removal.size_bytes)
     return True
 
 

@@ -15,18 +15,16 @@ from webapp.models import (
     Deployment,
     IndexGeneration,
     Job,
-    JobState,
     ModelVersion,
     QuestionSet,
     Schedule,
     SpanSet,
 )
-from webapp.models.job import ACTIVE
+from webapp.models.job_states import UNFINISHED
 from webapp.storage.places import resolve
 
 Removable = CorpusSnapshot | ModelVersion | IndexGeneration | QuestionSet
 DEPLOYMENTS_KEPT: Final = 5  # a roll-back to these is always possible
-UNFINISHED: Final = (*ACTIVE, JobState.INTERRUPTED)  # interrupted jobs resume by themselves
 
 
 def uses(record: Removable) -> list[str]:
@@ -44,7 +42,7 @@ def recent_deployments() -> list[Deployment]:
 def unfinished(name: str, pk: int) -> list[Job]:
     """Jobs that are queued, running or will resume, and whose parameter `name` is or holds a record's id."""
     jobs = Job.objects.filter(state__in=UNFINISHED).defer("log")
-    return [job for job in jobs if pk in (given if isinstance(given := job.parameters.get(name), list) else [given])]
+    return [job for job in jobs if pk in job.records(name)]
 
 
 def paths_of(record: Removable) -> list[Path]:

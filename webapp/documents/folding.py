@@ -35,7 +35,7 @@ from webapp.models import (
     JobState,
     Purge,
 )
-from webapp.models.job import ACTIVE
+from webapp.models.job_states import UNFINISHED
 from webapp.refusals import StateConflict
 from webapp.serving.living import folders_of
 
@@ -111,7 +111,7 @@ def start(*, by: User | str | None) -> Job:
 
 def under_way(index: IndexGeneration) -> Job | None:
     """The job that folds what is above an index, None if there is none."""
-    return _jobs(index, *ACTIVE, JobState.INTERRUPTED)
+    return _jobs(index, *UNFINISHED)
 
 
 def start_if_due() -> Job | None:

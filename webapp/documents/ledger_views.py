@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from webapp.access import limits
+from webapp.access.limits import TooManyQuestions
 from webapp.asking.places import batch_place
 from webapp.documents import ledger, touched
 from webapp.models import AskedAnswer, ChangeKind, CorpusChange
 from webapp.pages.guards import console_action, console_page, staff_member
+from webapp.pages.paging import numbered_page
 from webapp.serving.engine import EngineUnavailable
-
-_PAGE_SIZE: Final = 25
+from webapp.text import counted
 
 
 @console_page
@@ -26,7 +24,7 @@ def change_list(request: HttpRequest) -> HttpResponse:
     kind = request.GET.get("kind", "")
     if kind in ChangeKind.values:
         changes = changes.filter(kind=kind)
-    page = Paginator(changes, _PAGE_SIZE).get_page(request.GET.get("page"))
+    page = numbered_page(request, changes)
     context = {"page": page, "rows": ledger.with_summaries(page), "kind": kind, "kinds": ChangeKind.choices}
     return render(request, "manage/document_changes.html", context)
 
@@ -35,7 +33,7 @@ def change_list(request: HttpRequest) -> HttpResponse:
 def change_page(request: HttpRequest, pk: int) -> HttpResponse:
     """One change, and the stored answers that had read what it removed."""
     change = get_object_or_404(CorpusChange.objects.select_related("document", "by", "before", "after"), pk=pk)
-    page = Paginator(ledger.answers(change), _PAGE_SIZE).get_page(request.GET.get("page"))
+    page = numbered_page(request, ledger.answers(change))
     rows = touched.recomputed(page, change.blocks_gone)
     return render(
         request,
@@ -56,16 +54,12 @@ def change_page(request: HttpRequest, pk: int) -> HttpResponse:
 def ask_again(request: HttpRequest, pk: int) -> HttpResponse:
     """Ask the questions of the touched answers again, as many at once as the limits allow."""
     change = get_object_or_404(CorpusChange, pk=pk)
-    number = ledger.waiting(change)
-    allowance = limits.count(request, number) if number else None
-    granted = number if allowance is None else allowance.granted
-    if allowance is not None and not granted:
-        messages.error(request, f"That was a lot of questions. Ask again in {allowance.reset_s} seconds.")
-    elif granted:
+    if number := ledger.waiting(change):
         try:
+            granted = limits.count_questions(request, number)
             with batch_place():
                 results = list(ledger.ask_again(change, granted, by=staff_member(request)))
-        except EngineUnavailable as error:
+        except (TooManyQuestions, EngineUnavailable) as error:
             messages.error(request, str(error))
         else:
             _say(request, results)
@@ -76,6 +70,6 @@ def _say(request: HttpRequest, results: list[AskedAnswer | Exception]) -> None:
     failed = [one for one in results if isinstance(one, Exception)]
     number = len(results) - len(failed)
     if number:
-        messages.success(request, f"{number:,} question{' was' if number == 1 else 's were'} asked again.")
+        messages.success(request, f"{counted(number, 'question')} {'was' if number == 1 else 'were'} asked again.")
     if failed:
         messages.error(request, f"{len(failed):,} could not be asked again. {failed[0]}")

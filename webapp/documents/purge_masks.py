@@ -18,10 +18,10 @@ from django.db.models import Max, QuerySet
 from realm_core.errors import RealmError
 from webapp.documents import lineage
 from webapp.documents.inputs import BASE_FORMAT
-from webapp.documents.purging import cut, empty
+from webapp.documents.purging import empty, purged_change, record_purged
 from webapp.documents.states import ATTEMPTS, EditConflict, Overtaken, advanced
 from webapp.documents.viewing import opened
-from webapp.models import AuditEntry, ChangeKind, CorpusChange, CorpusState, Document, GoneBlock, IndexGeneration
+from webapp.models import AuditEntry, ChangeKind, CorpusChange, CorpusState, Document, IndexGeneration
 from webapp.serving.embedding import embedding_of
 from webapp.serving.living import indexes_beside, store_of
 
@@ -131,9 +131,8 @@ def _commit(index: IndexGeneration, found: UnmaskedPurges, after: CorpusView, by
     with transaction.atomic():
         was, now = advanced(index, found.row, found.view.state, after.state, person)
         changes = []
-        for document_id in sorted(
-            found.places.keys() - found.again
-        ):  # of one that was added again nothing else is purged
+        # Of one that was added again nothing else is purged.
+        for document_id in sorted(found.places.keys() - found.again):
             place = found.places[document_id]
             document = Document.objects.filter(index=index, document_id=document_id).first()
             if document is None:
@@ -141,16 +140,7 @@ def _commit(index: IndexGeneration, found: UnmaskedPurges, after: CorpusView, by
                 document = Document(index=index, document_id=document_id, format=BASE_FORMAT, collection=collection)
             empty(document)
             blocks = found.view.blocks_of_article(place)
-            changes.append(
-                CorpusChange.objects.create(
-                    kind=ChangeKind.PURGED,
-                    document=document,
-                    before=was,
-                    after=now,
-                    blocks_gone=[one.block_id for one in blocks if not after.rows_with(one.block_id)],
-                    by=person,
-                )
-            )
-        GoneBlock.follow(changes)
-        cut({block_id for change in changes for block_id in change.blocks_gone})
+            gone = [one.block_id for one in blocks if not after.rows_with(one.block_id)]
+            changes.append(purged_change(document, was, now, gone, person))
+        record_purged(changes)
         AuditEntry.record("document.purge", index, by=by, documents=list(found.places), index=index.pk)

@@ -248,22 +248,12 @@ def _commit(
             for document_id in blocks:
                 for document in _emptied(standings, document_id):
                     was, now = states.get(document.index_id) or _unchanged(document)
-                    changes.append(
-                        CorpusChange.objects.create(
-                            kind=ChangeKind.PURGED,
-                            document=document,
-                            before=was,
-                            after=now,
-                            blocks_gone=gone[document_id]
-                            if document.index_id == index.pk
-                            else [],  # each once in the ledger
-                            by=by,
-                        )
-                    )
-            GoneBlock.follow(changes)
-            answers = cut({block_id for change in changes for block_id in change.blocks_gone})
+                    # Each block is once in the ledger.
+                    taken = gone[document_id] if document.index_id == index.pk else []
+                    changes.append(purged_change(document, was, now, taken, by))
+            answers = record_purged(changes)
             ids = sorted(blocks)
-            told = _told(receipt)
+            told = _receipt_fields(receipt)
             told["files"] += files
             told["remaining"] += elsewhere
             purge = Purge.objects.create(index=index, document_ids=ids, answers=answers, by=by, **told)
@@ -306,7 +296,21 @@ def empty(document: Document) -> None:
     document.save()
 
 
-def _told(receipt: Receipt | None) -> dict[str, Any]:
+def purged_change(
+    document: Document, was: CorpusState, now: CorpusState, blocks: list[str], by: User | None
+) -> CorpusChange:
+    """The row of the ledger for an emptied document, not stored. blocks: that are searched no more."""
+    return CorpusChange(kind=ChangeKind.PURGED, document=document, before=was, after=now, blocks_gone=blocks, by=by)
+
+
+def record_purged(changes: Sequence[CorpusChange]) -> int:
+    """Store changes that purge, and take their blocks out of kept answers; how many answers had one."""
+    CorpusChange.objects.bulk_create(changes)
+    GoneBlock.follow(changes)
+    return cut({block_id for change in changes for block_id in change.blocks_gone})
+
+
+def _receipt_fields(receipt: Receipt | None) -> dict[str, Any]:
     """The content of a receipt, with paths relative to the data folder."""
     if receipt is None:
         return {"blocks": 0, "files": [], "remaining": []}

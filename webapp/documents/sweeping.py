@@ -20,8 +20,8 @@ from realm_core.errors import RealmError
 from realm_core.files import read_json
 from realm_core.living.state import LivingState
 from webapp.documents.viewing import corpus_id
-from webapp.models import AskedAnswer, AuditEntry, CorpusState, IndexGeneration, Job, JobKind, JobState
-from webapp.models.job import ACTIVE
+from webapp.models import AskedAnswer, AuditEntry, CorpusState, IndexGeneration, Job, JobKind
+from webapp.models.job_states import UNFINISHED
 from webapp.serving.living import folders_of, store_of
 from webapp.storage.holding import lock_for_removal
 
@@ -72,16 +72,16 @@ def _needed(indexes: Sequence[IndexGeneration], before: datetime) -> set[str]:
     before: states that were current since count. Stored answers are many, and looked at only for segments that nothing
     else needs.
     """
-    states = [LivingState.from_json(row.state) for index in indexes for row in _rows(index, before)]
-    needed = {segment for state in [*states, *_worked_on(indexes)] for segment in state.segments}
+    states = [LivingState.from_json(row.state) for index in indexes for row in _recent_states(index, before)]
+    needed = {segment for state in [*states, *_states_of_jobs(indexes)] for segment in state.segments}
     others = {path.name for path in (folders_of(indexes[0])[0] / "segments").glob("[!.]*")} - needed
     for index in indexes:
         if index.removed_at is None and index.corpus.removed_at is None:
-            needed |= _answered(index, others - needed)
+            needed |= _segments_of_answers(index, others - needed)
     return needed
 
 
-def _rows(index: IndexGeneration, before: datetime) -> Iterator[CorpusState]:
+def _recent_states(index: IndexGeneration, before: datetime) -> Iterator[CorpusState]:
     rows = index.states.all()
     yield from rows.filter(is_current=True)
     yield from rows.filter(is_current=False, created_at__gte=before)
@@ -89,7 +89,7 @@ def _rows(index: IndexGeneration, before: datetime) -> Iterator[CorpusState]:
         yield from rows.filter(created_at__lt=before).order_by("-pk")[:1]  # current until the next one, or the fold
 
 
-def _answered(index: IndexGeneration, segments: set[str]) -> set[str]:
+def _segments_of_answers(index: IndexGeneration, segments: set[str]) -> set[str]:
     """Those of the segments that a state names which stored answers were read from."""
     found: set[str] = set()
     until = timezone.now()
@@ -110,13 +110,12 @@ def _was_read(index: IndexGeneration, row: CorpusState, until: datetime) -> bool
     return any(answers.filter(created_at__range=span).exists() for span in spans)
 
 
-def _worked_on(indexes: Sequence[IndexGeneration]) -> Iterator[LivingState]:
+def _states_of_jobs(indexes: Sequence[IndexGeneration]) -> Iterator[LivingState]:
     """The states that unfinished jobs work on, or that folds have made. RealmError for damaged files."""
     pks = [index.pk for index in indexes]
-    unfinished = Job.objects.filter(state__in=(*ACTIVE, JobState.INTERRUPTED)).defer("log")
+    unfinished = Job.objects.filter(state__in=UNFINISHED).defer("log")
     for job in unfinished.exclude(kind=JobKind.FOLD):
-        given = job.parameters.get("index")
-        if not set(pks).isdisjoint(given if isinstance(given, list) else [given]):
+        if not set(pks).isdisjoint(job.records("index")):
             yield from (LivingState.load(file) for file in sorted(job.run_dir.glob("state-*.json")))
     for job in unfinished.filter(kind=JobKind.FOLD, parameters__index__in=pks):
         for file in (job.run_dir / "state.json", job.run_dir / "now.json"):

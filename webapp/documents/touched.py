@@ -79,26 +79,6 @@ class Summary:
         return self.looked_at - self.outcomes.get(Outcome.SAME, 0)
 
     @property
-    def other_answer(self) -> int:
-        """How many change to another answer."""
-        return self.outcomes.get(Outcome.OTHER_ANSWER, 0)
-
-    @property
-    def other_block(self) -> int:
-        """How many have the same answer, explained by another block."""
-        return self.outcomes.get(Outcome.OTHER_BLOCK, 0)
-
-    @property
-    def none(self) -> int:
-        """How many have no answer any more."""
-        return self.outcomes.get(Outcome.NONE, 0)
-
-    @property
-    def given(self) -> int:
-        """How many now have an answer, without one before."""
-        return self.outcomes.get(Outcome.GIVEN, 0)
-
-    @property
     def complete(self) -> bool:
         """Whether all were recomputed."""
         return self.looked_at == self.reading

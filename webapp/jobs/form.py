@@ -89,7 +89,7 @@ class SettingsGroup:
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingRecords:
     """Records that a kind needs and that do not exist yet. page: where they are made."""
 
     what: str
@@ -155,7 +155,7 @@ class JobForm(forms.Form):
             any(self[one.name].errors or self[one.name].initial != one.default for one in seldom),
         )
 
-    def missing(self) -> list[Missing]:
+    def missing(self) -> list[MissingRecords]:
         """Records that must be made first."""
         return [_missing(one) for one in self.kind.inputs if one.required and not one.choices().exists()]
 
@@ -218,7 +218,7 @@ def _record_field(one: Input) -> forms.Field:
 
 
 def _setting_field(one: Setting) -> forms.Field:
-    options: dict[str, Any] = {"label": _label(_within(one.name)), "help_text": _explained(one)}
+    options: dict[str, Any] = {"label": _label(_within(one.name)), "help_text": _help_text(one)}
     if one.kind is bool:
         return forms.BooleanField(required=False, **options)
     if one.kind is dict:
@@ -254,7 +254,7 @@ def _file_field(options: dict[str, Any]) -> forms.Field:
     return forms.ChoiceField(choices=[("", "None"), *files], required=False, error_messages=gone, **options)
 
 
-def _explained(one: Setting) -> str:
+def _help_text(one: Setting) -> str:
     """Its help, limits and default, as one text."""
     says = [one.help]
     if one.limit != ANY and not one.limit.choices:
@@ -264,7 +264,7 @@ def _explained(one: Setting) -> str:
     elif one.kind is list:
         return one.help  # the choices are visible in the field
     elif one.default is not None and (one.kind is not str or one.limit.choices):
-        says.append(f"default {_shown(one.default)}")
+        says.append(f"default {_formatted(one.default)}")
     return " · ".join(says)
 
 
@@ -284,13 +284,13 @@ def _label(name: str) -> str:
     return name if len(name) == 1 else name.replace("_", " ").capitalize()
 
 
-def _missing(one: Input) -> Missing:
+def _missing(one: Input) -> MissingRecords:
     records = one.records
     if records.made_by is not None:
         address = reverse("manage-job-new", args=[records.made_by.value])
-        return Missing(records.what, address, KINDS[records.made_by].task.label())
+        return MissingRecords(records.what, address, KINDS[records.made_by].task.label())
     purpose = Purpose(str(one.limit_to["purpose"]))
-    return Missing(f"{records.what} {purpose.label}", reverse("manage-questions"), "upload one")
+    return MissingRecords(f"{records.what} {purpose.label}", reverse("manage-questions"), "upload one")
 
 
 def differing(kind: Kind, parameters: Mapping[str, Any]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
@@ -300,11 +300,11 @@ def differing(kind: Kind, parameters: Mapping[str, Any]) -> tuple[list[tuple[str
     for one in kind.described():
         if one.name in parameters:
             value = parameters[one.name]
-            (default if value == one.default else own).append((_label(one.name), _shown(value)))
+            (default if value == one.default else own).append((_label(one.name), _formatted(value)))
     return own, default
 
 
-def _shown(value: object) -> str:
+def _formatted(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):

@@ -23,7 +23,7 @@ from realm_core.runs.activity import duration, per_second
 from webapp.access.roles import Action
 from webapp.jobs import plots
 from webapp.jobs import result as job_result
-from webapp.jobs import service as services
+from webapp.jobs import service as jobs
 from webapp.jobs.form import differing
 from webapp.jobs.logs import open_log
 from webapp.kinds import KINDS, Input
@@ -89,7 +89,7 @@ def job_plot(request: HttpRequest, job_id: UUID, panel: str) -> HttpResponse:
 def stop(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """Ask a job to stop."""
     job = _job(job_id)
-    if services.stop(job, by=staff_member(request)):
+    if jobs.stop(job, by=staff_member(request)):
         messages.info(request, "The job was asked to stop.")
     else:
         messages.info(request, f"The job is {job.get_state_display()}; there is nothing to stop.")
@@ -101,7 +101,7 @@ def resume(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """Queue a job again; it resumes from what it had finished."""
     job = _job(job_id)
     try:
-        resumed = services.resume(job, by=staff_member(request))
+        resumed = jobs.resume(job, by=staff_member(request))
     except RealmError as error:
         messages.error(request, str(error))
         return redirect("manage-job", job.pk)
@@ -202,17 +202,16 @@ def _lasting(job: Job) -> dict[str, Any]:
     kind = KINDS[job.kind]
     own, default = differing(kind, job.parameters)
     return {
-        "works_on": [line for one in kind.inputs if (line := _works_on(one, job.parameters.get(one.name)))],
+        "works_on": [line for one in kind.inputs if (line := _works_on(one, job.records(one.name)))],
         "own_settings": own,
         "default_settings": default,
-        "started_by": job.created_by or services.who_started(job),
+        "started_by": job.created_by or jobs.who_started(job),
         "audit": job.audit.select_related("by")[:10],
     }
 
 
-def _works_on(one: Input, value: object) -> tuple[str, list[object]] | None:
+def _works_on(one: Input, ids: list[int]) -> tuple[str, list[object]] | None:
     """(the input's name, the records); None if none was given."""
-    ids = value if isinstance(value, list) else [] if value is None else [value]
     if not ids:
         return None
     found = one.record._base_manager.in_bulk([pk for pk in ids if isinstance(pk, int)])

@@ -79,15 +79,15 @@ def settle(whole: Job) -> None:
         Job.stop_all(shards.filter(state__in=ACTIVE))
         parts = list(shards.defer("log"))
     if any(part.state in ACTIVE for part in parts):
-        _add_up(whole, parts)
+        _sum_progress(whole, parts)
     elif all(part.state == JobState.SUCCEEDED for part in parts):
-        _add_up(whole, parts)
+        _sum_progress(whole, parts)
         with transaction.atomic():
             if whole.parts_ended(JobState.QUEUED):
                 enqueue(whole)
             else:  # it was asked to stop, too late for its parts
                 whole.parts_ended(JobState.STOPPED)
-    elif ended is None or not whole.parts_ended(JobState(ended.state), error=_of(ended)):
+    elif ended is None or not whole.parts_ended(JobState(ended.state), error=_failure_of(ended)):
         whole.parts_ended(JobState.STOPPED)
 
 
@@ -119,13 +119,13 @@ def repair() -> None:
             enqueue(part)
 
 
-def _of(part: Job) -> str:
+def _failure_of(part: Job) -> str:
     return f"{part.get_kind_display()} ({part.pk}): {part.error}"
 
 
 def _parts_of(whole: Job, wanted: Sequence[JobPart]) -> list[Job]:
     """The parts of `whole` with these parameters; created if they do not exist."""
-    there = {_named(part.kind, part.parameters): part for part in whole.parts.defer("log")}
+    there = {_key_of(part.kind, part.parameters): part for part in whole.parts.defer("log")}
     missing = [
         Job(
             kind=one.kind,
@@ -135,17 +135,17 @@ def _parts_of(whole: Job, wanted: Sequence[JobPart]) -> list[Job]:
             created_by=whole.created_by,
         )
         for one in wanted
-        if _named(one.kind, one.parameters) not in there
+        if _key_of(one.kind, one.parameters) not in there
     ]
-    there |= {_named(part.kind, part.parameters): part for part in Job.objects.bulk_create(missing, batch_size=500)}
-    return [there[_named(one.kind, one.parameters)] for one in wanted]
+    there |= {_key_of(part.kind, part.parameters): part for part in Job.objects.bulk_create(missing, batch_size=500)}
+    return [there[_key_of(one.kind, one.parameters)] for one in wanted]
 
 
-def _named(kind: str, parameters: dict[str, Any]) -> str:
+def _key_of(kind: str, parameters: dict[str, Any]) -> str:
     return json.dumps([kind, parameters], sort_keys=True)
 
 
-def _add_up(whole: Job, parts: Sequence[Job]) -> None:
+def _sum_progress(whole: Job, parts: Sequence[Job]) -> None:
     """Set the progress of a whole to the sum of its parts'."""
     said = [part.progress for part in parts]
     done = sum(one.get("done") or 0 for one in said)

@@ -12,6 +12,8 @@ from typing import Final
 from django.conf import settings
 from django.db import models
 
+from webapp.text import counted
+
 
 class CorpusState(models.Model):
     """One state of the corpus above an index generation: the result of an edit, or the unchanged base before the first.
@@ -141,7 +143,7 @@ class Purge(models.Model):
         ordering = ["-at"]
 
     def __str__(self) -> str:
-        return f"{len(self.document_ids)} document{'' if len(self.document_ids) == 1 else 's'} purged"
+        return f"{counted(len(self.document_ids), 'document')} purged"
 
 
 class FetchState(models.TextChoices):

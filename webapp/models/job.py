@@ -123,6 +123,11 @@ class Job(models.Model):
         """Folder of the process's progress, metrics, log and result."""
         return Path(settings.REALM_DATA) / "runs" / str(self.pk)
 
+    def records(self, name: str) -> list[int]:
+        """The ids of the records that a parameter names, one or many; none if it is not given."""
+        given = self.parameters.get(name)
+        return given if isinstance(given, list) else [] if given is None else [given]
+
     @property
     def is_active(self) -> bool:
         """Whether it can still change without a person's action."""

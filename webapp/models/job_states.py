@@ -47,4 +47,5 @@ HELD: Final = (JobState.RUNNING, JobState.STOPPING)
 ACTIVE: Final = (JobState.QUEUED, *HELD)
 RESUMABLE: Final = (JobState.FAILED, JobState.STOPPED, JobState.INTERRUPTED)
 FINISHED: Final = (JobState.SUCCEEDED, *RESUMABLE)
+UNFINISHED: Final = (*ACTIVE, JobState.INTERRUPTED)  # interrupted jobs resume by themselves
 COMPANION_KINDS: Final = (JobKind.REFRESH,)  # run as long as the job that they are a part of

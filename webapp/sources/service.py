@@ -14,7 +14,8 @@ from django.contrib.auth.models import User
 from realm_core.errors import RealmError, quoted
 from realm_core.files import disk_errors, sync
 from realm_core.settings import FILE
-from webapp.models import AuditEntry, Job, JobKind, JobState
+from webapp.models import AuditEntry, Job, JobKind
+from webapp.models.job_states import UNFINISHED
 from webapp.storage.places import sources_dir
 
 _LEFT_S = 24 * 3600.0  # after which an incomplete upload is abandoned
@@ -48,8 +49,7 @@ def sources() -> list[SourceFile]:
 
 def readers() -> dict[str, Job]:
     """Ingests that are active, or resume by themselves, by the names of the files that they read."""
-    over = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
-    jobs = Job.objects.filter(kind=JobKind.INGEST).exclude(state__in=over).defer("log")
+    jobs = Job.objects.filter(kind=JobKind.INGEST, state__in=UNFINISHED).defer("log")
     return {job.parameters["file"]: job for job in jobs if job.parameters.get("file")}
 
 

@@ -180,8 +180,8 @@ def test_what_an_unfinished_join_needs_is_kept(answering: Deployment, handbook: 
     documents.add([DocumentInput(Text("Oulu is a city."), "oulu", "Oulu")], by=None)
     job = jobs.start("join", {"index": [answering.index.pk, handbook.pk]}, by=None)
     folds.compute(job)
-    [state] = list(sweeping._worked_on([answering.index]))[:1]
-    assert state.segments and list(sweeping._worked_on([handbook]))
+    [state] = list(sweeping._states_of_jobs([answering.index]))[:1]
+    assert state.segments and list(sweeping._states_of_jobs([handbook]))
     assert any("works on it" in one for one in uses(handbook)), "nor is a part removed"
 
 
