@@ -1,7 +1,7 @@
-"""The virtual environment: made, filled and mended until every package is there whole.
+"""The virtual environment: created, filled and repaired until every package is complete.
 
-uv knows in a moment, without a registry, whether all packages are installed. It does not look at their files, so each
-package's own list of them (RECORD) is compared with what is on the disk, which takes about a second.
+uv tells at once, without a registry, whether all packages are installed. It does not check their files, so each
+package's list of them (RECORD) is compared with the disk, which takes about a second.
 """
 
 from __future__ import annotations

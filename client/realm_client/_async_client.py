@@ -134,7 +134,7 @@ class AsyncClient(AsyncOperators):
         return await self._do(Call("GET", f"/blocks/{segment(block_id)}/article", records.Article))
 
     async def feedback(self, answer_id: str) -> records.Feedback:
-        """What one said of an answer; NotFound where one said nothing."""
+        """One's own feedback on an answer; NotFound where there is none."""
         return await self._do(Call("GET", f"/answers/{segment(answer_id)}/feedback", records.Feedback))
 
     async def give_feedback(
@@ -145,7 +145,7 @@ class AsyncClient(AsyncOperators):
         return await self._do(Call("POST", f"/answers/{segment(answer_id)}/feedback", records.Feedback, body=body))
 
     async def take_feedback_back(self, answer_id: str) -> None:
-        """Take back what one said of an answer."""
+        """Delete one's own feedback on an answer."""
         await self._do(Call("DELETE", f"/answers/{segment(answer_id)}/feedback", None))
 
     async def why(self, answer_id: str, right_answer: str) -> records.Why:

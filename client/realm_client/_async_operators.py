@@ -38,7 +38,7 @@ class AsyncOperators(AsyncSending):
         return await self._do(Call("POST", f"/jobs/{segment(job_id)}/stop", operating.Job, repeatable=False))
 
     async def resume_job(self, job_id: str) -> operating.Job:
-        """Let a job that failed, was stopped or interrupted go on."""
+        """Resume a job that failed, was stopped or interrupted."""
         return await self._do(Call("POST", f"/jobs/{segment(job_id)}/resume", operating.Job, repeatable=False))
 
     async def job_log(self, job_id: str, *, offset: int = 0) -> operating.Log:
@@ -125,11 +125,11 @@ class AsyncOperators(AsyncSending):
         return await self._do(Call("GET", f"/evaluations/{evaluation_id}", operating.Evaluation))
 
     def all_feedback(self, **filters: Filters | None) -> AsyncIterator[operating.Said]:
-        """What everybody said of answers. Filters: review, teaches, right, deployment, since, before, order."""
+        """All feedback on answers. Filters: review, teaches, right, deployment, since, before, order."""
         return self._list("/feedback", operating.Said, filters)
 
     async def feedback_export(self) -> bytes:
-        """What was accepted of that, as a file of questions to learn from: JSON lines, perhaps none."""
+        """Accepted feedback as a file of questions to train on: JSON lines, perhaps none."""
         return await self._do(Call("GET", "/feedback/export", bytes, headers={"Accept": JSON_LINES}))
 
     def deployments(self, **filters: Filters | None) -> AsyncIterator[operating.Deployment]:

@@ -132,7 +132,7 @@ class Client(Operators):
         return self._do(Call("GET", f"/blocks/{segment(block_id)}/article", records.Article))
 
     def feedback(self, answer_id: str) -> records.Feedback:
-        """What one said of an answer; NotFound where one said nothing."""
+        """One's own feedback on an answer; NotFound where there is none."""
         return self._do(Call("GET", f"/answers/{segment(answer_id)}/feedback", records.Feedback))
 
     def give_feedback(
@@ -143,7 +143,7 @@ class Client(Operators):
         return self._do(Call("POST", f"/answers/{segment(answer_id)}/feedback", records.Feedback, body=body))
 
     def take_feedback_back(self, answer_id: str) -> None:
-        """Take back what one said of an answer."""
+        """Delete one's own feedback on an answer."""
         self._do(Call("DELETE", f"/answers/{segment(answer_id)}/feedback", None))
 
     def why(self, answer_id: str, right_answer: str) -> records.Why:

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Said:
-    """One asker's word on an answer, for operators. teaches: whether something can be learnt from it.
+    """One asker's feedback on an answer, for operators. teaches: whether it can be trained on.
 
     answered: what was answered, None where no answer was found. by, reviewed_by: names; None for nobody in particular.
     """

@@ -36,7 +36,7 @@ class Operators(Sending):
         return self._do(Call("POST", f"/jobs/{segment(job_id)}/stop", operating.Job, repeatable=False))
 
     def resume_job(self, job_id: str) -> operating.Job:
-        """Let a job that failed, was stopped or interrupted go on."""
+        """Resume a job that failed, was stopped or interrupted."""
         return self._do(Call("POST", f"/jobs/{segment(job_id)}/resume", operating.Job, repeatable=False))
 
     def job_log(self, job_id: str, *, offset: int = 0) -> operating.Log:
@@ -122,11 +122,11 @@ class Operators(Sending):
         return self._do(Call("GET", f"/evaluations/{evaluation_id}", operating.Evaluation))
 
     def all_feedback(self, **filters: Filters | None) -> Iterator[operating.Said]:
-        """What everybody said of answers. Filters: review, teaches, right, deployment, since, before, order."""
+        """All feedback on answers. Filters: review, teaches, right, deployment, since, before, order."""
         return self._list("/feedback", operating.Said, filters)
 
     def feedback_export(self) -> bytes:
-        """What was accepted of that, as a file of questions to learn from: JSON lines, perhaps none."""
+        """Accepted feedback as a file of questions to train on: JSON lines, perhaps none."""
         return self._do(Call("GET", "/feedback/export", bytes, headers={"Accept": JSON_LINES}))
 
     def deployments(self, **filters: Filters | None) -> Iterator[operating.Deployment]:

@@ -272,7 +272,7 @@ class Article:
 
 @dataclass(frozen=True)
 class Feedback:
-    """One's own word on an answer. review: waiting, accepted or refused."""
+    """One's own feedback on an answer. review: waiting, accepted or refused."""
 
     answer: str
     right: bool | None

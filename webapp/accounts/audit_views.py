@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from webapp.models import AuditEntry
 from webapp.pages.guards import console_page
+from webapp.pages.paging import numbered_page
 
 _PAGE_SIZE: Final = 50
 
@@ -35,7 +35,7 @@ def audit_trail(request: HttpRequest) -> HttpResponse:
         else:
             entries = entries.filter(at__gte=start, at__lt=end)
     context = {
-        "page": Paginator(entries, _PAGE_SIZE).get_page(request.GET.get("page")),
+        "page": numbered_page(request, entries, _PAGE_SIZE),
         "names": AuditEntry.objects.order_by("name").values_list("name", flat=True).distinct(),
         "actions": AuditEntry.objects.order_by("action").values_list("action", flat=True).distinct(),
         "name": name,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.db.models import Count, Prefetch
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -25,9 +24,9 @@ from webapp.models import (
     SpanSet,
 )
 from webapp.pages.guards import console_action, console_page, staff_member
+from webapp.pages.paging import numbered_page
 from webapp.storage.places import resolve
 
-_PAGE_SIZE: Final = 25
 _MOST_ANCESTORS: Final = 20
 _SETS_SHOWN: Final = 3  # of a model's figures, in the list of all
 
@@ -37,7 +36,7 @@ def model_list(request: HttpRequest) -> HttpResponse:
     """All models, the newest first, each with its latest figures."""
     evaluations = Prefetch("evaluations", Evaluation.objects.select_related("questions"))
     models = ModelVersion.objects.select_related("parent", "corpus", "job").prefetch_related(evaluations)
-    page = Paginator(models, _PAGE_SIZE).get_page(request.GET.get("page"))
+    page = numbered_page(request, models)
     rows = [(model, latest_figures(model)[:_SETS_SHOWN]) for model in page]
     return render(request, "manage/models.html", {"page": page, "rows": rows, "active": Deployment.active()})
 
@@ -162,8 +161,7 @@ def _pin(request: HttpRequest, records: Any, record: Any, what: str, kept: str) 
 
 
 def _list(request: HttpRequest, template: str, records: Any) -> HttpResponse:
-    page = Paginator(records, _PAGE_SIZE).get_page(request.GET.get("page"))
-    return render(request, template, {"page": page, "active": Deployment.active()})
+    return render(request, template, {"page": numbered_page(request, records), "active": Deployment.active()})
 
 
 def _ancestors(model: ModelVersion) -> list[ModelVersion]:

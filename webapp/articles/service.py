@@ -86,8 +86,8 @@ def find(block_id: str, asked: AskedAnswer | None = None, *, hidden: Collection[
     if _is_withheld(block_id, hidden):
         return None
     for corpus, texts in _corpora(asked):
-        if (block := _shown(texts, block_id, hidden)) is not None:
-            return None if _is_of_purged(corpus, texts, block) else _source(corpus, texts, block)
+        if (block := _visible(texts, block_id, hidden)) is not None:
+            return None if _is_of_purged(corpus, texts, block) else _article_block(corpus, texts, block)
     return None
 
 
@@ -111,10 +111,10 @@ def _is_hidden(block_id: str, hidden: Collection[str]) -> bool:
     view = None if active is None else _view(active.index, active.index.current_state)
     if view is None or not view.rows_with(block_id):
         return GoneBlock.objects.filter(block_id=block_id, change__document__collection__in=hidden).exists()
-    return _shown(view, block_id, hidden) is None
+    return _visible(view, block_id, hidden) is None
 
 
-def _shown(texts: Texts, block_id: str, hidden: Collection[str]) -> Block | None:
+def _visible(texts: Texts, block_id: str, hidden: Collection[str]) -> Block | None:
     """The block in its first document that is in no hidden collection."""
     blocks = texts.blocks_with(block_id)
     return next((block for block in blocks if _collection_of(texts, block) not in hidden), None)
@@ -125,17 +125,17 @@ def _collection_of(texts: Texts, block: Block) -> str:
 
     if isinstance(texts, CorpusView):
         return texts.collection_of(block.article_row)
-    return str(_known(texts, block)["collection"])
+    return str(_metadata(texts, block)["collection"])
 
 
-def _known(snapshot: Snapshot, block: Block) -> dict[str, Any]:
+def _metadata(snapshot: Snapshot, block: Block) -> dict[str, Any]:
     """The metadata of a block's document: each has its own where a fold made the snapshot."""
     from realm_core.corpus.metadata import known_at
 
     return known_at(snapshot.folder, snapshot.manifest, block.article_row, block.url)
 
 
-def _source(corpus: CorpusSnapshot, texts: Texts, block: Block) -> ArticleBlock:
+def _article_block(corpus: CorpusSnapshot, texts: Texts, block: Block) -> ArticleBlock:
     from realm_core.living.view import CorpusView
 
     corpus_id = f"{corpus.name}@{corpus.snapshot_id}"
@@ -145,7 +145,7 @@ def _source(corpus: CorpusSnapshot, texts: Texts, block: Block) -> ArticleBlock:
         about = document.licence, document.attribution, document.language
         corpus_id = f"{corpus_id}+{texts.state.id}" if texts.state.has_edits else corpus_id
     else:
-        known = _known(texts, block)
+        known = _metadata(texts, block)
         about = known["licence"], known["attribution"], known["language"]
     return ArticleBlock(block, article, *about, corpus.name, corpus_id, texts)
 
@@ -158,7 +158,7 @@ def in_its_corpus(block_id: str, asked: AskedAnswer, *, hidden: Collection[str])
     if _is_withheld(block_id, hidden):
         return None
     texts = _of_answer(asked)
-    block = None if texts is None else _shown(texts, block_id, hidden)
+    block = None if texts is None else _visible(texts, block_id, hidden)
     if texts is None or block is None:
         return None
     return None if _is_of_purged(asked.deployment.index.corpus, texts, block) else block

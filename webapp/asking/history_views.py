@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import cache_control
@@ -15,8 +12,8 @@ from webapp.access.roles import Action
 from webapp.asking import history as service
 from webapp.models import GoneBlock
 from webapp.pages.guards import allowed
-
-_PER_PAGE: Final = 25
+from webapp.pages.paging import numbered_page
+from webapp.text import counted
 
 
 @allowed(Action.ASK)
@@ -27,7 +24,7 @@ def history(request: HttpRequest) -> HttpResponse:
     answers = service.listed_answers(request)
     changed = answers.filter(GoneBlock.in_any_evidence())
     only_changed = "changed" in request.GET
-    page = Paginator(changed if only_changed else answers, _PER_PAGE).get_page(request.GET.get("page"))
+    page = numbered_page(request, changed if only_changed else answers)
     context = {"page": page, "only_changed": only_changed, "some_changed": only_changed or changed.exists()}
     return render(request, "history/history.html", context)
 
@@ -37,6 +34,6 @@ def history(request: HttpRequest) -> HttpResponse:
 def forget(request: HttpRequest) -> HttpResponse:
     """Empty the visitor's history."""
     forgotten = service.forget(request)
-    noun = "question is" if forgotten == 1 else "questions are"
-    messages.success(request, f"{forgotten} {noun} no longer connected with you.")
+    are = "is" if forgotten == 1 else "are"
+    messages.success(request, f"{counted(forgotten, 'question')} {are} no longer connected with you.")
     return redirect("history")

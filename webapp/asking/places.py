@@ -1,4 +1,4 @@
-"""The places of batches: how many of them a process answers at a time.
+"""The limit on concurrent batches: how many a process answers at a time.
 
 A batch holds one of the server's threads until its last answer, a stream perhaps for minutes; this limit leaves the
 other threads for single questions.

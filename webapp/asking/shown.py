@@ -130,7 +130,7 @@ def shown_answer(
     removed = {block.block_id for block in full.evidence} & set(without)
     answer = full.without(removed) if removed else full
 
-    probability, explained = _explained(answer)
+    probability, explained = _outcome_explained(answer)
     kept = {block.block_id: block for block in answer.evidence}
     ids = list(kept)
     priors = dict(zip(ids, add_up([kept[i].prior for i in ids], 1.0), strict=True))
@@ -183,7 +183,7 @@ def add_up(values: Sequence[float], total: float) -> list[int]:
     return rounded
 
 
-def _explained(answer: Answer) -> tuple[float, str]:
+def _outcome_explained(answer: Answer) -> tuple[float, str]:
     if answer.explains == "no_answer" or not answer.answers:
         return answer.no_answer_probability or 0.0, ""
     return answer.answers[0].probability, answer.answers[0].text
@@ -197,7 +197,7 @@ def _outcomes(answer: Answer) -> tuple[AnswerOutcome, ...]:
     rows = [(other.text, "answer", other.probability, other.also) for other in shown[:_OTHERS_SHOWN]]
     if answer.no_answer_probability is not None and answer.explains != "no_answer":
         rows.append(("", "no_answer", answer.no_answer_probability, ()))
-    top = _explained(answer)[0]
+    top = _outcome_explained(answer)[0]
     rest = 1.0 - top - sum(probability for _, _, probability, _ in rows)
     if answer.evidence and rest > _LEAST_TENTH:
         rows.append(("", "rest", rest, ()))

@@ -81,7 +81,7 @@ def save(name: str, settings: CollectionSettings, *, by: User | None) -> tuple[C
         record.save()
         if groups is not None:
             record.groups.set(groups)
-        AuditEntry.record("collection.edit", record.name, by=by, **_told(record))
+        AuditEntry.record("collection.edit", record.name, by=by, **_audited_settings(record))
     return record, is_new
 
 
@@ -98,7 +98,7 @@ def remove(name: str, *, by: User | None, public: bool = False) -> None:
                 f"“{record.name}” is private. If it is removed, everybody who may ask reads its documents and the "
                 "answers from them: confirm that."
             )
-        AuditEntry.record("collection.remove", record.name, by=by, **_told(record))
+        AuditEntry.record("collection.remove", record.name, by=by, **_audited_settings(record))
         record.delete()
 
 
@@ -123,7 +123,7 @@ def _check(record: Collection) -> None:
         raise InvalidRequest(*wrong)
 
 
-def _told(record: Collection) -> dict[str, object]:
+def _audited_settings(record: Collection) -> dict[str, object]:
     """The collection's settings, for the audit trail."""
     return {
         "title": record.title,

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from webapp.collections import service
+from webapp.collections import service as collections
 from webapp.collections.service import CollectionSettings, WouldBePublic
 from webapp.models import Collection
 from webapp.models.collection import LONGEST_NAME
@@ -35,7 +35,7 @@ class CollectionForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic 
 def collection_list(request: HttpRequest) -> HttpResponse:
     """All collections, with who may read them."""
     try:
-        context = {"collections": service.listed()}
+        context = {"collections": collections.listed()}
     except EngineUnavailable as reason:
         return render(request, "manage/collections.html", {"reason": reason}, status=503)
     return render(request, "manage/collections.html", context)
@@ -48,15 +48,14 @@ def edit_collection(request: HttpRequest) -> HttpResponse:
     if not name:
         return redirect("manage-collections")
     record = Collection.objects.filter(name=name).first() or Collection(name=name)
-    form, status = CollectionForm(request.POST or None, instance=record), 200
-    if request.method == "POST":
-        status = 422
-        if form.is_valid():
-            told = form.cleaned_data | {"groups": tuple(group.name for group in form.cleaned_data["groups"])}
-            record, _ = service.save(name, CollectionSettings(**told), by=staff_member(request))
-            messages.success(request, f"Saved. The next question goes by it, and so does who may read “{record}”.")
-            return redirect("manage-collections")
-    return render(request, "manage/collection.html", {"form": form, "name": name, "record": record}, status=status)
+    form = CollectionForm(request.POST if request.method == "POST" else None, instance=record)
+    if form.is_valid():
+        told = form.cleaned_data | {"groups": tuple(group.name for group in form.cleaned_data["groups"])}
+        record, _ = collections.save(name, CollectionSettings(**told), by=staff_member(request))
+        messages.success(request, f"Saved. The next question goes by it, and so does who may read “{record}”.")
+        return redirect("manage-collections")
+    context = {"form": form, "name": name, "record": record}
+    return render(request, "manage/collection.html", context, status=422 if form.errors else 200)
 
 
 @console_action
@@ -64,7 +63,7 @@ def remove_collection(request: HttpRequest) -> HttpResponse:
     """Forget what is recorded of a collection; a private one only where its being public then is confirmed."""
     name = one_line(request.POST.get("name", ""))
     try:
-        service.remove(name, by=staff_member(request), public=bool(request.POST.get("public")))
+        collections.remove(name, by=staff_member(request), public=bool(request.POST.get("public")))
     except Collection.DoesNotExist:
         messages.error(request, "Nothing is recorded of this collection.")
     except WouldBePublic as reason:

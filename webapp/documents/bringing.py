@@ -78,7 +78,7 @@ def _edited(earlier: IndexGeneration, later: IndexGeneration) -> list[Document]:
         other: Any = here.get(row.document_id)
         if other is None:
             return True
-        return (row.last_change or 0) > (other.last_change or 0) and _left(row) != _left(other)
+        return (row.last_change or 0) > (other.last_change or 0) and _content_after(row) != _content_after(other)
 
     rows = every.filter(index=earlier)
     if (joined := lineage.state_joined(earlier, later)) is not None:  # what is above that state alone
@@ -87,14 +87,14 @@ def _edited(earlier: IndexGeneration, later: IndexGeneration) -> list[Document]:
     return [row for row in rows.order_by("pk") if waits(row)]
 
 
-def _left(row: Document) -> tuple[object, ...] | None:
+def _content_after(row: Document) -> tuple[object, ...] | None:
     """A document after its edit, to be compared; None: it was removed."""
     if row.status == DocumentStatus.REMOVED:
         return None
-    return (row.content_hash, row.collection, *_stated(row))
+    return (row.content_hash, row.collection, *_metadata(row))
 
 
-def _stated(one: Document | LivingDocument) -> tuple[object, ...]:
+def _metadata(one: Document | LivingDocument) -> tuple[object, ...]:
     """A document's metadata, without its title and collection."""
     return (one.url, one.licence, one.attribution, one.language, one.date, tuple(one.tags))
 
@@ -120,7 +120,7 @@ def _waiting(earlier: IndexGeneration, index: IndexGeneration) -> Waiting:
         place = places.get(row.document_id)
         if row.status == DocumentStatus.REMOVED:
             removed += [row.document_id] if place is not None else []
-        elif place is None or not _is_left(view.document(place), row, own):
+        elif place is None or not _has_edit(view.document(place), row, own):
             documents.append(row)
     replaced = {*(row.document_id for row in documents), *removed}
     twins = _twins(view, documents, replaced)
@@ -132,9 +132,9 @@ def _waiting(earlier: IndexGeneration, index: IndexGeneration) -> Waiting:
     )
 
 
-def _is_left(here: LivingDocument, row: Document, own: Collection[str]) -> bool:
+def _has_edit(here: LivingDocument, row: Document, own: Collection[str]) -> bool:
     """Whether a document is what an edit left. own: names of collections that do not matter."""
-    same = service.content_hash(here) == row.content_hash and _stated(here) == _stated(row)
+    same = service.content_hash(here) == row.content_hash and _metadata(here) == _metadata(row)
     return same and row.collection in {*own, here.collection}
 
 

@@ -22,7 +22,6 @@ from webapp.documents.versions import ChangedMeanwhile
 from webapp.documents.viewing import ShownDocument
 from webapp.documents.views import (
     FILE,
-    REFUSALS,
     after_edit,
     form_for_source,
     form_page,
@@ -31,6 +30,7 @@ from webapp.documents.views import (
     with_corpus,
 )
 from webapp.pages.guards import console_form, staff_member
+from webapp.refusals import REFUSALS
 
 _ROWS: Final = 25  # answers that the preview lists
 

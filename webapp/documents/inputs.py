@@ -216,7 +216,7 @@ def _read(given: DocumentInput, corpus: CorpusSnapshot, *, only_one: bool) -> li
     if isinstance(source, OwnText):
         assert given.own is not None
         kept = ParsedDocument(given.own.title, "", (), (), BASE_FORMAT)
-        return [_taken(kept, given, corpus, None, "", alone=True)]
+        return [_read_document(kept, given, corpus, None, "", alone=True)]
     file_name = source.name if isinstance(source, File) else ""
     if isinstance(source, Text):
         source = File(source.text.encode(errors="replace"), one_line(given.title), "text/plain; charset=utf-8")
@@ -235,7 +235,7 @@ def _read(given: DocumentInput, corpus: CorpusSnapshot, *, only_one: bool) -> li
         raise Unreadable(f"{name} holds {len(found):,} documents, which cannot all have the id {given.document_id!r}.")
     pdf = content if found[0].format == _PDF else None
     try:
-        return [_taken(one, given, corpus, pdf, file_name, alone=len(found) == 1) for one in found]
+        return [_read_document(one, given, corpus, pdf, file_name, alone=len(found) == 1) for one in found]
     except DocumentRefused as error:
         raise Unreadable(named(file_name, str(error))) from None
 
@@ -245,7 +245,7 @@ def named(file_name: str, reason: str) -> str:
     return f"{file_name}: {reason}" if file_name else reason
 
 
-def _taken(
+def _read_document(
     read: ParsedDocument,
     given: DocumentInput,
     corpus: CorpusSnapshot,
@@ -265,8 +265,9 @@ def _taken(
         text=text,
         sections=sections,
         url=given.url or read.url,
-        licence=_first(given.licence, read.licence, own.licence if own else ""),  # not the corpus's: nobody says so
-        attribution=_first(given.attribution, read.attribution, own.attribution if own else ""),
+        # Not the corpus's, which nobody says of this document.
+        licence=_first_stated(given.licence, read.licence, own.licence if own else ""),
+        attribution=_first_stated(given.attribution, read.attribution, own.attribution if own else ""),
         language=given.language or read.language or corpus.language,
         date=_date(given, read),
         tags=given.tags if given.tags is not None else read.tags or (own.tags if own else ()),
@@ -302,7 +303,7 @@ def _date(given: DocumentInput, read: ParsedDocument) -> datetime.date | None:
     return given.own.date if given.own else None
 
 
-def _first(*stated: str | None) -> str:
+def _first_stated(*stated: str | None) -> str:
     """The first that is not None."""
     return next((one for one in stated if one is not None), "")
 

@@ -1,4 +1,4 @@
-"""Which index was joined of which: asked of the jobs that joined them, and through the folds in between."""
+"""The indexes that a joined index was made from, by the rows of the jobs that joined them and by folds in between."""
 
 from __future__ import annotations
 

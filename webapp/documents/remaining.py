@@ -1,4 +1,4 @@
-"""Folders that still hold purged documents, and how they go: a fold, then the removal of the base that was folded.
+"""Folders that still hold purged documents. To remove one: fold, then remove the base that was folded.
 
 A receipt names the folders of the bases as they were when the documents were purged; here is what they are now.
 """
@@ -18,7 +18,7 @@ _SEGMENT = ("edits of another corpus: deploy it and fold them",)
 
 
 class RemovalStage(StrEnum):
-    """How far a folder that held documents is from being no more."""
+    """How far the removal of a folder that held documents is."""
 
     ANSWERS = "answers"  # masked; a fold makes a base without them, which answers instead
     USED = "used"  # something else needs it

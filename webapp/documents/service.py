@@ -77,7 +77,7 @@ def add(given: Sequence[DocumentInput], *, by: User | None, kept: Kept | None = 
     kept: called in the transaction that commits; if it raises, the edit is undone.
     Raises InvalidRequest, Unreadable, DocumentExists, EditConflict; EngineUnavailable if nothing is deployed.
     """
-    return _put(given, by=by, kept=kept)
+    return _read_and_edit(given, by=by, kept=kept)
 
 
 def change(
@@ -87,7 +87,7 @@ def change(
 
     Raises DocumentMissing, ChangedMeanwhile, and as `add` does.
     """
-    return _put([given], by=by, kept=kept, changed_id=document_id, versions=versions)
+    return _read_and_edit([given], by=by, kept=kept, changed_id=document_id, versions=versions)
 
 
 def remove(
@@ -130,7 +130,7 @@ def content_hash(document: LivingDocument) -> str:
     return hashlib.sha256(f"{document.title}\n{document.text}".encode()).hexdigest()
 
 
-def _put(
+def _read_and_edit(
     given: Sequence[DocumentInput],
     *,
     by: User | None,
@@ -278,7 +278,7 @@ def _commit(
             if before.state == after.state:
                 edited = Edited(row, ids)
             else:
-                edited = _written(index, edit, row, before, after, ids)
+                edited = _store_edit(index, edit, row, before, after, ids)
             _attach(index, edit.taken)
             if edit.kept is not None:
                 edit.kept(edited)
@@ -287,7 +287,7 @@ def _commit(
         raise Overtaken from None
 
 
-def _written(
+def _store_edit(
     index: IndexGeneration,
     edit: _Edit,
     row: CorpusState | None,

@@ -1,4 +1,4 @@
-"""Versions of documents: who edits one may say which it was, and learns of an edit that came between (`If-Match`)."""
+"""Versions of documents: an edit that names one is refused if another edit came between (`If-Match`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def version_of(document: LivingDocument) -> str:
 
 
 def require(document: LivingDocument, versions: Versions) -> None:
-    """ChangedMeanwhile if the document that is there has none of these versions."""
+    """ChangedMeanwhile if the present document has none of these versions."""
     present = version_of(document)
     if versions is not None and present not in versions:
         raise ChangedMeanwhile(document.id, present)

@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from realm_core.errors import CannotStore, RealmError
+from realm_core.errors import RealmError
 from webapp.access.roles import Action
 from webapp.bodies import allow_larger_body
 from webapp.documents import bringing, folding, ledger, listing, previewing, service, sweeping, touched, viewing
@@ -23,22 +23,21 @@ from webapp.documents.service import Edited
 from webapp.documents.versions import ChangedMeanwhile, only
 from webapp.documents.viewing import DocumentMissing, ShownDocument
 from webapp.models import GONE, Collection, CorpusChange, DocumentStatus
+from webapp.pages.errors import status_of
 from webapp.pages.guards import View, console_action, console_form, console_page, staff_member
+from webapp.pages.paging import numbered_page
 from webapp.pages.uploads import FileField
-from webapp.refusals import InvalidRequest, StateConflict
-from webapp.serving.engine import EngineUnavailable
+from webapp.refusals import REFUSALS
+from webapp.text import counted
 
 _PAGE_SIZE: Final = 50
-_TOUCHED_SIZE: Final = 25
 _TEXT_SHOWN: Final = 20_000  # characters, unless the whole text is requested
-_BLOCKS_SIZE: Final = 50
 _SHOWS: Final = {
     "": "All",
     DocumentStatus.CHANGED.value: "Changed",
     DocumentStatus.REMOVED.value: "Removed",
     DocumentStatus.PURGED.value: "Purged",
 }
-REFUSALS: Final = (RealmError, InvalidRequest, StateConflict, EngineUnavailable)
 FILE: Final = cast(FileField, FileForm.base_fields["file"])
 
 
@@ -51,7 +50,7 @@ def with_corpus(view: View) -> View:
             return view(request)
         except DocumentMissing:
             raise Http404 from None
-        except (RealmError, EngineUnavailable) as reason:
+        except RealmError as reason:
             return render(request, "manage/documents.html", {"reason": reason}, status=503)
 
     return guarded
@@ -95,8 +94,8 @@ def bring_documents(request: HttpRequest) -> HttpResponse:
     except REFUSALS as error:
         messages.error(request, str(error))
     else:
-        number = len(brought)
-        messages.success(request, f"{number:,} document{' was' if number == 1 else 's were'} brought over.")
+        were = "was" if len(brought) == 1 else "were"
+        messages.success(request, f"{counted(len(brought), 'document')} {were} brought over.")
         for sentence in brought.left_out:
             messages.warning(request, sentence)
     return redirect("manage-documents")
@@ -127,7 +126,7 @@ def document_page(request: HttpRequest) -> HttpResponse:
         "gone": shown.status in GONE,
         "text": shown.text if whole else shown.text[:_TEXT_SHOWN],
         "more": not whole and len(shown.text) > _TEXT_SHOWN,
-        "page": Paginator(shown.passages, _BLOCKS_SIZE).get_page(request.GET.get("page")),
+        "page": numbered_page(request, shown.passages, _PAGE_SIZE),
         "summary": touched.summary(ids),
         "history": ledger.with_summaries(changes[:_PAGE_SIZE]),
     }
@@ -166,14 +165,14 @@ def remove_document(request: HttpRequest) -> HttpResponse:
         try:
             edited = service.remove([shown.document_id], by=staff_member(request), versions=versions)
         except REFUSALS as error:
-            status, overtaken = _status_of(error), isinstance(error, ChangedMeanwhile)
+            status, overtaken = status_of(error), isinstance(error, ChangedMeanwhile)
             if not overtaken:
                 messages.error(request, str(error))
         else:
             messages.success(request, f"“{shown.title}” is removed. No answer reads it from now on.")
             return after_edit(edited)
     ids = previewing.of_removal([shown.document_id])
-    page = Paginator(touched.reading(ids), _TOUCHED_SIZE).get_page(request.GET.get("page"))
+    page = numbered_page(request, touched.reading(ids))
     context = {
         "shown": shown,
         "page": page,
@@ -225,7 +224,7 @@ def form_page(
         "licences": LICENCES,
         "collections": Collection.objects.values_list("name", flat=True),
     }
-    return render(request, "manage/document_form.html", context, status=_status_of(refused) if refused else status)
+    return render(request, "manage/document_form.html", context, status=status_of(refused) if refused else status)
 
 
 def say_edited(request: HttpRequest, edited: Edited) -> None:
@@ -236,14 +235,10 @@ def say_edited(request: HttpRequest, edited: Edited) -> None:
     documents = [change.document for change in edited.changes]
     if len(documents) == 1:
         (document,) = documents
-        messages.success(request, f"“{document.title}” is in the corpus, {_blocks(document.blocks)}.")
+        messages.success(request, f"“{document.title}” is in the corpus, {counted(document.blocks, 'block')}.")
     else:
         blocks = sum(document.blocks for document in documents)
-        messages.success(request, f"{len(documents):,} documents are in the corpus, {_blocks(blocks)}.")
-
-
-def _blocks(count: int) -> str:
-    return f"{count:,} block{'' if count == 1 else 's'}"
+        messages.success(request, f"{len(documents):,} documents are in the corpus, {counted(blocks, 'block')}.")
 
 
 def after_edit(edited: Edited) -> HttpResponse:
@@ -254,11 +249,3 @@ def after_edit(edited: Edited) -> HttpResponse:
     if len(edited.document_ids) == 1:
         return redirect(document_address(edited.document_ids[0]))
     return redirect("manage-documents")
-
-
-def _status_of(error: Exception) -> int:
-    if isinstance(error, EngineUnavailable):
-        return 503
-    if isinstance(error, CannotStore):
-        return 507
-    return 409 if isinstance(error, StateConflict) else 422

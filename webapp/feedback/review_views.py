@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
@@ -20,19 +19,19 @@ from realm_core.errors import RealmError
 from webapp.access.collections import access_of
 from webapp.articles import service as articles
 from webapp.asking.history import answers_without
-from webapp.feedback import service as services
+from webapp.feedback import service as feedback
 from webapp.models import Deployment, EvidenceBlock, Feedback, Review
 from webapp.pages.guards import curator_action, curator_page, staff_member
+from webapp.pages.paging import numbered_page
 
 if TYPE_CHECKING:
     from realm_core.corpus.records import Block
 
-_PAGE_SIZE: Final = 25
 _LATEST_DEPLOYMENTS: Final = 10
 _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # What a list shows; the first is shown unless another is asked for.
 _SHOWS: Final = {
-    "waiting": Q(services.TEACHES, review=Review.WAITING),
+    "waiting": Q(feedback.TEACHES, review=Review.WAITING),
     "accepted": Q(review=Review.ACCEPTED),
     "refused": Q(review=Review.REFUSED),
     "all": Q(),
@@ -45,8 +44,8 @@ def feedback_list(request: HttpRequest) -> HttpResponse:
     show = request.GET.get("show", "")
     show = show if show in _SHOWS else "waiting"
     readable = answers_without(access_of(request.user).hidden)
-    said = services.all_feedback().filter(_SHOWS[show], answer__in=readable)
-    page = Paginator(said, _PAGE_SIZE).get_page(request.GET.get("page"))
+    said = feedback.all_feedback().filter(_SHOWS[show], answer__in=readable)
+    page = numbered_page(request, said)
     counts = Feedback.objects.filter(answer__in=readable).aggregate(
         **{name: Count("pk", filter=which) for name, which in _SHOWS.items()}
     )
@@ -55,8 +54,8 @@ def feedback_list(request: HttpRequest) -> HttpResponse:
         "rows": _with_blocks(list(page), access_of(request.user).hidden),
         "show": show,
         "tabs": [(name, counts[name]) for name in _SHOWS],
-        "accepted": services.accepted_count(),
-        "deployments": services.by_deployment(
+        "accepted": feedback.accepted_count(),
+        "deployments": feedback.by_deployment(
             Deployment.objects.select_related("model", "index")[:_LATEST_DEPLOYMENTS]
         ),
     }
@@ -71,7 +70,7 @@ def review(request: HttpRequest, pk: int) -> HttpResponse:
     verdict = request.POST.get("verdict", "")
     if verdict in Review.values:
         try:
-            services.review(said, Review(verdict), seen=_seen(request), by=staff_member(request))
+            feedback.review(said, Review(verdict), seen=_seen(request), by=staff_member(request))
         except RealmError as error:
             messages.error(request, str(error))
     back = request.POST.get("back", "")

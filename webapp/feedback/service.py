@@ -26,7 +26,7 @@ from webapp.metrics.middleware import listens
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, Review
 from webapp.refusals import FieldError, InvalidRequest, too_long
 from webapp.serving.engine import EngineUnavailable, serving
-from webapp.text import one_line
+from webapp.text import counted, one_line
 
 if TYPE_CHECKING:
     from realm_core.living.scope import Scope
@@ -141,7 +141,7 @@ def locate_answer(said: Feedback, access: CollectionAccess) -> str:
             f"“{answer}” is in no block of the corpus, so nothing could be learnt from it. "
             "Refuse it, or add a text that says it to the corpus first."
         )
-    return f"It is in {count:,} other block{'' if count == 1 else 's'} of the corpus."
+    return f"It is in {counted(count, 'other block')} of the corpus."
 
 
 def _locate_nearest(answer: str, asked: AskedAnswer, scope: Scope | None) -> str:

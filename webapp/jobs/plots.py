@@ -154,7 +154,7 @@ class Curve:
             panel=panel,
             lines={name: line.points() for name, (_, line) in lines.items()},
             at=max(line.at for _, line in lines.values()),
-            now=tuple((name, _written(line.last(), panel)) for name, (_, line) in lines.items()),
+            now=tuple((name, _formatted(line.last(), panel)) for name, (_, line) in lines.items()),
             slug=slug,
             stage=stage,
             styles=tuple(style for style, _ in lines.values()),
@@ -261,7 +261,7 @@ def _thinned(points: Points) -> list[tuple[float, float]]:
     return [(group[-1][0], sum(value for _, value in group) / len(group)) for group in groups]
 
 
-def _written(value: float, panel: Panel) -> str:
+def _formatted(value: float, panel: Panel) -> str:
     if panel.share:
         return f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
     text = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -79,14 +79,14 @@ def figures(job: Job) -> list[tuple[str, str]]:
     if isinstance(questions, dict):  # an ablation has a list
         named.append(("Questions learnt", f"{questions['learnt']:,} of {questions['given']:,}"))
         of = f"{questions['held_out']:,} held out"
-    return named + [(f"{of}: {_called(name)}", _written(name, value)) for name, value in sorted(held_out.items())]
+    return named + [(f"{of}: {_label(name)}", _formatted(name, value)) for name, value in sorted(held_out.items())]
 
 
-def _called(name: str) -> str:
+def _label(name: str) -> str:
     """span.plain-train → "best span is right, plain-train"."""
     figure, _, questions = name.partition(".")
     return _CALLED.get(figure, figure.replace("_", " ")) + (f", {questions}" if questions else "")
 
 
-def _written(name: str, value: float) -> str:
+def _formatted(name: str, value: float) -> str:
     return percent(value) if name.startswith(_SHARES) else f"{value:,.4g}"

@@ -6,13 +6,12 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import UUID
 
-from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from realm_core.errors import RealmError
-from webapp.jobs import service as services
+from webapp.jobs import service as jobs
 from webapp.jobs.form import JobForm, starting_values
 from webapp.jobs.service import AlreadyActive
 from webapp.kinds import KINDS, Kind, ParameterError, startable
@@ -20,8 +19,8 @@ from webapp.models import Job, JobState, Queue
 from webapp.models.job import ACTIVE, FINISHED, MAX_INTERRUPTIONS
 from webapp.pages.guards import console_form, console_page, staff_member
 from webapp.pages.htmx import STOP_POLLING
+from webapp.pages.paging import numbered_page
 
-_PAGE_SIZE: Final = 25
 _SHOW: Final = {"active": ACTIVE, "finished": FINISHED, "failed": (JobState.FAILED, JobState.INTERRUPTED)}
 
 
@@ -59,31 +58,30 @@ def new_job(request: HttpRequest, kind: str) -> HttpResponse:
         request.POST if request.method == "POST" else None,
         starting_values(described, earlier, request.GET.dict()),
     )
-    duplicate, status = None, 200
-    if request.method == "POST":
-        status = 422
-        if form.is_valid():
-            try:
-                job = services.start(kind, form.parameters(), by=staff_member(request), settings_of=earlier)
-            except AlreadyActive as active:
-                duplicate, status = active.job, 409
-            except ParameterError as error:
-                form.refuse(error)
-            except RealmError as error:
-                form.add_error(None, str(error))
-            else:
-                return redirect("manage-job", job.pk)
+    duplicate = None
+    if form.is_valid():
+        try:
+            job = jobs.start(kind, form.parameters(), by=staff_member(request), settings_of=earlier)
+        except AlreadyActive as active:
+            duplicate = active.job
+        except ParameterError as error:
+            form.refuse(error)
+        except RealmError as error:
+            form.add_error(None, str(error))
+        else:
+            return redirect("manage-job", job.pk)
+    status = 409 if duplicate else 422 if form.errors else 200
     context = {"kind": described, "form": form, "earlier": earlier, "duplicate": duplicate}
     return render(request, "manage/new_job.html", context, status=status)
 
 
-def _named(request: HttpRequest, parameter: str, jobs: QuerySet[Job]) -> Job | None:
+def _named(request: HttpRequest, parameter: str, among: QuerySet[Job]) -> Job | None:
     """The one of the jobs that a query parameter names."""
     wanted = request.GET.get(parameter)
     if wanted is None:
         return None
     try:
-        return jobs.defer("log", "result").get(pk=UUID(wanted))
+        return among.defer("log", "result").get(pk=UUID(wanted))
     except (ValueError, Job.DoesNotExist):
         raise Http404 from None
 
@@ -91,16 +89,16 @@ def _named(request: HttpRequest, parameter: str, jobs: QuerySet[Job]) -> Job | N
 def _table(request: HttpRequest) -> dict[str, Any]:
     show, kind, queue = (request.GET.get(name, "") for name in ("show", "kind", "queue"))
     whole = _named(request, "part_of", Job.objects.all())
-    jobs = Job.objects.select_related("created_by").defer("log", "result").filter(parent=whole)
+    found = Job.objects.select_related("created_by").defer("log", "result").filter(parent=whole)
     if show in _SHOW:
-        jobs = jobs.filter(state__in=_SHOW[show])
+        found = found.filter(state__in=_SHOW[show])
     if kind in KINDS:
-        jobs = jobs.filter(kind=kind)
+        found = found.filter(kind=kind)
     if queue in Queue.values:
-        jobs = jobs.filter(queue=queue)
+        found = found.filter(queue=queue)
     goes_on = Q(state__in=ACTIVE) | Q(state=JobState.INTERRUPTED, interruptions__lte=MAX_INTERRUPTIONS)
     return {
-        "page": Paginator(jobs, _PAGE_SIZE).get_page(request.GET.get("page")),
+        "page": numbered_page(request, found),
         "any_active": Job.objects.filter(goes_on).exists(),
         "whole": whole,
         "show": show,

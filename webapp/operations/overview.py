@@ -24,6 +24,7 @@ from webapp.models import AskedAnswer, Deployment, DeviceLease, Feedback, Job, J
 from webapp.models.job import ACTIVE
 from webapp.models.worker import TRAINING
 from webapp.serving.presence import Answering, answering
+from webapp.text import counted
 
 RATE_OVER: Final = timedelta(minutes=15)
 LATENCY_OVER: Final = timedelta(hours=24)
@@ -168,7 +169,7 @@ def _workers(workers: list[Worker]) -> Component:
     if left:
         return Component("Workers", State.ILL, f"none takes jobs of the queue {', '.join(left)}")
     slots = sum(worker.slots for worker in workers)
-    says = f"{_count(len(workers), 'worker')}, {_count(slots, 'job')} at once"
+    says = f"{counted(len(workers), 'worker')}, {counted(slots, 'job')} at once"
     if untaken := [queue for queue in Queue.values if queue not in taken]:
         return Component("Workers", State.WEAK, f"{says}; none takes jobs of the queue {', '.join(untaken)}")
     return Component("Workers", State.WELL, says)
@@ -282,7 +283,3 @@ def _traffic() -> Traffic:
 def _milliseconds(started: float) -> int:
     """Milliseconds since a moment of the monotonic clock, rounded up."""
     return math.ceil(1000 * (time.monotonic() - started))
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

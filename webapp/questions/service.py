@@ -73,7 +73,7 @@ def record(
         raise RealmError(f"{name!r} cannot be a question set's name: letters, digits, dots, dashes, 100 at most.")
     questions = _read(content, name, answerable=True if purpose == Purpose.LEARN else None)
     other = Purpose.MEASURE if purpose == Purpose.LEARN else Purpose.LEARN
-    shared = _normalised(other)
+    shared = _by_normalised_question(other)
     if leave_out_measured and other == Purpose.MEASURE:
         lines = [line for line in content.splitlines(keepends=True) if line.strip()]
         kept = [i for i, question in enumerate(questions) if normalise_answer(question.question) not in shared]
@@ -124,19 +124,18 @@ def measured_titles() -> list[str]:
 
 
 def feedback_questions(hidden: Collection[str]) -> list[dict[str, Any]]:
-    """What people said of answers and curators accepted, as rows of a question file; the newest word first.
+    """Accepted feedback as rows of a question file, the newest first.
 
     hidden: collections; answers that were read from them are left out.
 
-    A right answer teaches itself, a wrong one what was said to be better. The text of the block comes along as context
-    where it holds the answer: the one that was pointed at, read or not, or else the best one of those read. Questions
-    of sets to measure by are left out. A word that only points at a block is not among them: nothing is learnt without
-    an answer.
+    The label is the given answer if it was called right, else the better answer from the feedback. The context is the
+    text of a block that holds it: the block that the feedback names, read or not, or else the best of those read.
+    Left out are questions of sets to measure by, and feedback that only names a block: training needs an answer.
 
     A row also has the ids of the answers (`answer_ids`) and of the named blocks (`block_ids`); readers of question
     files ignore both.
     """
-    measured = _normalised(Purpose.MEASURE)
+    measured = _by_normalised_question(Purpose.MEASURE)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     evidence = Prefetch("answer__evidence", EvidenceBlock.objects.order_by("rank"))
     accepted = Feedback.objects.filter(TEACHES, review=Review.ACCEPTED).select_related("answer")
@@ -216,7 +215,7 @@ def _write(content: bytes, path: Path) -> None:
         temporary.write_bytes(content)
 
 
-def _normalised(purpose: Purpose) -> dict[str, QuestionSet]:
+def _by_normalised_question(purpose: Purpose) -> dict[str, QuestionSet]:
     """Every normalised question of the sets with this purpose, and a set that has it."""
     return {
         normalise_answer(question.question): one

@@ -19,7 +19,7 @@ from webapp.feedback.service import accepted_count
 from webapp.models import Purpose, QuestionSet
 from webapp.pages.guards import curator_action, curator_form, curator_page, staff_member
 from webapp.pages.uploads import FileField
-from webapp.questions import service as services
+from webapp.questions import service as questions
 from webapp.storage.places import resolve
 
 _FILE: Final = FileField(
@@ -48,38 +48,35 @@ class UploadForm(forms.Form):
 @curator_form
 def question_list(request: HttpRequest) -> HttpResponse:
     """All question sets, and the form that adds one."""
-    status = 200
     form = UploadForm(*((request.POST, request.FILES) if request.method == "POST" else ()))
-    if request.method == "POST":
-        status = 422
-        if form.is_valid():
-            file, name = form.cleaned_data["file"], form.cleaned_data["name"]
-            try:
-                made = services.record(
-                    file.read(),
-                    name or PurePath(file.name or "").stem,
-                    form.cleaned_data["purpose"],
-                    origin=form.cleaned_data["origin"],
-                    by=staff_member(request),
-                )
-            except RealmError as error:
-                form.add_error("file", str(error))
-            else:
-                messages.success(request, f"{made.name} was recorded: {made.questions:,} questions.")
-                return redirect("manage-question-set", made.pk)
+    if form.is_valid():
+        file, name = form.cleaned_data["file"], form.cleaned_data["name"]
+        try:
+            made = questions.record(
+                file.read(),
+                name or PurePath(file.name or "").stem,
+                form.cleaned_data["purpose"],
+                origin=form.cleaned_data["origin"],
+                by=staff_member(request),
+            )
+        except RealmError as error:
+            form.add_error("file", str(error))
+        else:
+            messages.success(request, f"{made.name} was recorded: {made.questions:,} questions.")
+            return redirect("manage-question-set", made.pk)
     context = {
         "form": form,
         "sets": QuestionSet.objects.select_related("created_by"),
         "feedback": accepted_count(),
     }
-    return render(request, "manage/question_sets.html", context, status=status)
+    return render(request, "manage/question_sets.html", context, status=422 if form.errors else 200)
 
 
 @curator_action
 def from_feedback(request: HttpRequest) -> HttpResponse:
     """Make a training set from accepted feedback."""
     try:
-        recorded = services.record_feedback(request.POST.get("name", "").strip(), by=staff_member(request))
+        recorded = questions.record_feedback(request.POST.get("name", "").strip(), by=staff_member(request))
     except RealmError as error:
         messages.error(request, str(error))
         return redirect("manage-questions")
@@ -93,16 +90,16 @@ def from_feedback(request: HttpRequest) -> HttpResponse:
 @curator_page
 def question_set(request: HttpRequest, pk: int) -> HttpResponse:
     """One question set: its first questions, and the evaluations on it."""
-    questions = get_object_or_404(QuestionSet.objects.select_related("created_by"), pk=pk)
+    found = get_object_or_404(QuestionSet.objects.select_related("created_by"), pk=pk)
     try:
-        first, trouble = list(islice(read_questions(resolve(questions.path), answerable=None), _SHOWN)), ""
+        first, trouble = list(islice(read_questions(resolve(found.path), answerable=None), _SHOWN)), ""
     except (RealmError, OSError) as error:
         first, trouble = [], str(error)
     context = {
-        "questions": questions,
+        "questions": found,
         "first": first,
         "trouble": trouble,
-        "evaluations": questions.evaluations.select_related("model", "corpus"),
+        "evaluations": found.evaluations.select_related("model", "corpus"),
     }
     return render(request, "manage/question_set.html", context)
 
@@ -111,7 +108,7 @@ def question_set(request: HttpRequest, pk: int) -> HttpResponse:
 def export_feedback(request: HttpRequest) -> HttpResponse:
     """Accepted feedback as a question file for fine-tuning."""
     try:
-        name, content = services.feedback_export(request.user)
+        name, content = questions.feedback_export(request.user)
     except RealmError as error:
         messages.error(request, str(error))
         return redirect("manage-feedback")

@@ -1,4 +1,4 @@
-"""How addresses of the API take what its caller names."""
+"""Converters of parts of addresses."""
 
 from django.urls import register_converter
 

@@ -14,7 +14,7 @@ from webapp.access.roles import Action
 from webapp.bodies import allow_larger_body
 from webapp.pages.guards import console_action, console_form, staff_member
 from webapp.pages.uploads import FileField
-from webapp.sources import service as services
+from webapp.sources import service as sources
 from webapp.storage.places import sources_dir
 
 _FILE: Final = FileField(
@@ -34,26 +34,23 @@ class SourceForm(forms.Form):
 @console_form
 def source_list(request: HttpRequest) -> HttpResponse:
     """All files to ingest, and the upload form."""
-    status = 200
     form = SourceForm(*((request.POST, request.FILES) if request.method == "POST" else ()))
-    if request.method == "POST":
-        status = 422
-        if form.is_valid():
-            file = form.cleaned_data["file"]
-            try:
-                made = services.add(file.name or "", file.chunks(), by=staff_member(request))
-            except RealmError as error:
-                form.add_error("file", str(error))
-            else:
-                messages.success(request, f"{made.name} was uploaded and can be ingested.")
-                return redirect("manage-sources")
-    readers = services.readers()
+    if form.is_valid():
+        file = form.cleaned_data["file"]
+        try:
+            made = sources.add(file.name or "", file.chunks(), by=staff_member(request))
+        except RealmError as error:
+            form.add_error("file", str(error))
+        else:
+            messages.success(request, f"{made.name} was uploaded and can be ingested.")
+            return redirect("manage-sources")
+    readers = sources.readers()
     context = {
         "form": form,
-        "rows": [(one, readers.get(one.name)) for one in services.sources()],
+        "rows": [(one, readers.get(one.name)) for one in sources.sources()],
         "folder": sources_dir(),
     }
-    return render(request, "manage/sources.html", context, status=status)
+    return render(request, "manage/sources.html", context, status=422 if form.errors else 200)
 
 
 @console_action
@@ -61,7 +58,7 @@ def remove_source(request: HttpRequest) -> HttpResponse:
     """Remove a file."""
     name = request.POST.get("name", "")
     try:
-        services.remove(name, by=staff_member(request))
+        sources.remove(name, by=staff_member(request))
     except RealmError as error:
         messages.error(request, str(error))
     else:

@@ -1,4 +1,4 @@
-"""What SQLite's files still hold of rows that are no more."""
+"""Deleted rows in the log of SQLite."""
 
 from __future__ import annotations
 

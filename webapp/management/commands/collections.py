@@ -5,13 +5,12 @@ from __future__ import annotations
 from argparse import ArgumentParser, BooleanOptionalAction
 from typing import Any
 
-from django.template.defaultfilters import pluralize
-
 from realm_core.errors import RealmError
-from webapp.collections import service
+from webapp.collections import service as collections
 from webapp.collections.service import CollectionSettings
 from webapp.management.operator import OperatorCommand
 from webapp.models import Collection
+from webapp.text import counted
 
 
 class Command(OperatorCommand):
@@ -38,23 +37,24 @@ class Command(OperatorCommand):
             elif action == "set":
                 self._set(options)
             else:
-                service.remove(options["name"], by=None, public=options["public"])
+                collections.remove(options["name"], by=None, public=options["public"])
         except Collection.DoesNotExist:
             raise RealmError(f"Nothing is recorded of {options['name']!r}.") from None
 
     def _set(self, options: dict[str, Any]) -> None:
         groups = None if options["groups"] is None else tuple(filter(None, options["groups"]))  # `--group ""`: none
         about = {name: options[name] for name in ("title", "description", "private", "weight")}
-        record, _ = service.save(options["name"], CollectionSettings(groups=groups, **about), by=None)
-        self.stdout.write(f"{record.name}  {_told(record)}")
+        record, _ = collections.save(options["name"], CollectionSettings(groups=groups, **about), by=None)
+        self.stdout.write(f"{record.name}  {_described(record)}")
 
     def _list(self) -> None:
-        for one in service.listed():
-            documents = f"{one.facts.documents:,} document{pluralize(one.facts.documents)}"
-            self.stdout.write(f"{one.record.name}  {_told(one.record)}, {documents}")
+        for one in collections.listed():
+            self.stdout.write(
+                f"{one.record.name}  {_described(one.record)}, {counted(one.facts.documents, 'document')}"
+            )
 
 
-def _told(record: Collection) -> str:
+def _described(record: Collection) -> str:
     """Title, readers and weight."""
     readers = ", ".join(["admins", *(group.name for group in record.groups.all())]) if record.private else "everybody"
     return f"{record.title + ': ' if record.title else ''}{readers}, weight {record.weight:g}"

@@ -20,6 +20,7 @@ from webapp.documents.touched import Outcome
 from webapp.documents.viewing import show
 from webapp.management.operator import OperatorCommand
 from webapp.models import CorpusChange, DocumentStatus, Purge
+from webapp.text import counted
 
 _OUTCOMES: Final = {
     Outcome.SAME: "the same",
@@ -107,13 +108,15 @@ class Command(OperatorCommand):
     def _print_changes(self, changes: Sequence[CorpusChange]) -> None:
         for change in changes:
             document = change.document
-            self.stdout.write(f"{change.kind}  {document.document_id}  {document.title}  ({_blocks(document.blocks)})")
+            self.stdout.write(
+                f"{change.kind}  {document.document_id}  {document.title}  ({counted(document.blocks, 'block')})"
+            )
         if not changes:
             self.stdout.write("Nothing to change: the corpus has all of it already.")
 
     def _print_purge(self, purge: Purge) -> None:
         self.stdout.write(
-            f"{purge}: {_blocks(purge.blocks)}, {len(purge.files):,} files, {purge.answers:,} kept answers."
+            f"{purge}: {counted(purge.blocks, 'block')}, {len(purge.files):,} files, {purge.answers:,} kept answers."
         )
         self.stdout.write(f"The receipt is {purge.pk}.")
         for folder in purge.remaining:
@@ -131,7 +134,7 @@ class Command(OperatorCommand):
             count=max(0, options["count"]),
         )
         for one in page.documents:
-            self.stdout.write(f"{one.document_id}  {one.title}  ({_blocks(one.blocks)}, {one.status})")
+            self.stdout.write(f"{one.document_id}  {one.title}  ({counted(one.blocks, 'block')}, {one.status})")
         self.stdout.write(f"{len(page.documents):,} of {page.total:,}")
 
 
@@ -159,7 +162,3 @@ def _source(named: str) -> File | Address:
         return File(path.read_bytes(), path.name)
     except OSError as error:
         raise RealmError(f"{path} cannot be read: {error.strerror}.") from None
-
-
-def _blocks(count: int) -> str:
-    return f"{count:,} block{pluralize(count)}"

@@ -14,7 +14,7 @@ from webapp.jobs.service import start
 from webapp.management.operator import OperatorCommand
 from webapp.models import JobKind
 from webapp.schedules import growth
-from webapp.schedules import service as schedules
+from webapp.schedules import service as scheduling
 from webapp.serving.embedding import embedding_of
 from webapp.sources import dumps, estimating
 from webapp.sources.dumps import Dump
@@ -62,7 +62,7 @@ class Command(OperatorCommand):
         if first:
             parameters["articles_at_most"] = first
         job = start(JobKind.INGEST, parameters, by=None)
-        schedules.follow(job, dump.wiki, deploy=options["deploy"])
+        scheduling.follow(job, dump.wiki, deploy=options["deploy"])
         part = f"the first {first:,} articles of " if first else ""
         then = ", and it answers" if options["deploy"] else ""
         then += "; larger parts follow, until all of it does" if first else ""
