@@ -17,9 +17,6 @@ DEPLOYMENT: Final[dict[str, Any]] = {
     "note": "The newest articles",
 }
 
-DEPLOYMENTS: Final[dict[str, Any]] = {"next": None, "previous": None, "results": [DEPLOYMENT]}
-
-
 DOUBTS: Final[dict[str, Any]] = {
     "type": "about:blank",
     "title": "Conflict",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, Final
@@ -34,7 +34,7 @@ PAGING: Final = [
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RecordList:
     """A list of records. filters: query parameters that select some.
 
@@ -46,10 +46,10 @@ class RecordList:
     filters: Sequence[ListFilter] = ()
     orders: Sequence[str] = ()
     order: tuple[str, ...] = ()
-    address: str = ""
-    kind: type[Serializer[Any]] = Serializer
-    example: Mapping[str, Any] = field(default_factory=dict)
-    page_name: str = ""
+    address: str
+    kind: type[Serializer[Any]]
+    example: Mapping[str, Any]
+    page_name: str
 
     @property
     def parameters(self) -> list[OpenApiParameter]:
@@ -66,7 +66,10 @@ class RecordList:
         def declare(method: Callable[..., QuerySet[Any]]) -> Callable[..., Response]:
             @wraps(method)
             def get(view: APIView, request: Request) -> Response:
-                return self.page(request, method(view, request), self.kind)
+                records = filtered(request, method(view, request), self.filters)
+                pages = _Pages(ordering(request, self.orders) if self.orders else self.order)
+                page = pages.paginate_queryset(records, request)
+                return pages.get_paginated_response(self.kind(page, many=True).data)
 
             return operation(
                 name,
@@ -78,13 +81,6 @@ class RecordList:
             )(get)
 
         return declare
-
-    def page(self, request: Request, records: QuerySet[Any], kind: type[Serializer[Any]]) -> Response:
-        """The requested page of `records`, written by `kind`."""
-        records = filtered(request, records, self.filters, also=("order",) if self.orders else ())
-        pages = _Pages(ordering(request, self.orders) if self.orders else self.order)
-        page = pages.paginate_queryset(records, request)
-        return pages.get_paginated_response(kind(page, many=True).data)
 
 
 class _Pages(CursorPagination):

@@ -11,17 +11,32 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Final, TypeVar
 
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from webapp.rest.base import checked, problem_responses, without_body
+from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.parameters import only_parameters
-from webapp.rest.serializers import StrictSerializer
+from webapp.rest.problems import CONTENT_TYPE
+from webapp.rest.serializers import ProblemSerializer, StrictSerializer
 
 JSON: Final = "application/json"
 FORM: Final = "multipart/form-data"
-_ALWAYS: Final = {400, 403}
+_DESCRIPTIONS: Final = {
+    400: "The request is not valid; `errors` names the fields.",
+    401: "The token is unknown, has expired or was revoked; or there is none, and one is needed.",
+    403: "This caller may not do this.",
+    404: "There is no such thing.",
+    409: "Not possible as things stand; `detail` says why.",
+    412: "The document was changed meanwhile: it has none of the versions in `If-Match`. `version` is its present one.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+    422: "This cannot be done; `detail` says why.",
+    429: "Too many questions; `Retry-After` says when to come back.",
+    503: "No model is ready, or the database does not answer; `Retry-After` says when to come back.",
+    507: "The server's disk is full or takes no files.",
+}
+_ALWAYS: Final = {400, 401, 403, 503}
 _OF_RECORDS: Final = {404}
 _OF_BODIES: Final = {413, 415}
 
@@ -57,11 +72,11 @@ def operation(
         @wraps(method)
         def check_and_run(view: APIView, request: Request, **named: Any) -> Result:
             if takes is not None:
-                named["body"] = checked(request, _kind(takes, request))
+                named["body"] = _checked(request, _kind(takes, request))
             elif reads:
                 only_parameters(request, known)
             else:
-                without_body(request, known)
+                _without_body(request, known)
             return method(view, request, **named)
 
         statuses = _ALWAYS | set(problems)
@@ -74,7 +89,7 @@ def operation(
             description=about,
             parameters=list(parameters),
             request=takes,
-            responses={**_responses(gives), **problem_responses(*statuses)},
+            responses={**_responses(gives), **_problem_responses(statuses)},
             examples=list(examples),
         )(check_and_run)
 
@@ -102,3 +117,32 @@ def _responses(gives: Any) -> dict[Any, Any]:
     if gives is None:
         return {204: None}
     return dict(gives) if isinstance(gives, Mapping) else {200: gives}
+
+
+def _problem_responses(statuses: set[int]) -> dict[Any, Any]:
+    return {
+        (status, CONTENT_TYPE): OpenApiResponse(ProblemSerializer, description=_DESCRIPTIONS[status])
+        for status in sorted(statuses)
+    }
+
+
+def _checked(request: Request, kind: type[StrictSerializer]) -> dict[str, Any]:
+    """The body, validated by `kind`."""
+    only_parameters(request, ())
+    serializer = kind(data=_body(request))
+    serializer.is_valid(raise_exception=True)
+    return dict(serializer.validated_data)
+
+
+def _without_body(request: Request, known: Sequence[str]) -> None:
+    """Refuse a body where there must be none, and unknown parameters."""
+    only_parameters(request, known)
+    if _body(request):
+        raise InvalidRequest(FieldError("", "Nothing is expected in the body."))
+
+
+def _body(request: Request) -> Any:
+    try:
+        return request.data
+    except RecursionError:
+        raise InvalidRequest(FieldError("", "The body is nested too deeply.")) from None

@@ -93,11 +93,8 @@ def by_time(field: str = "created_at") -> tuple[ListFilter, ListFilter]:
     return ListFilter(since, f"{field}__gte", _time), ListFilter(before, f"{field}__lt", _time)
 
 
-def filtered(
-    request: Request, records: QuerySet[Any], filters: Collection[ListFilter], *, also: Sequence[str] = ()
-) -> QuerySet[Any]:
-    """The records that the query parameters select. also: parameters with another purpose."""
-    only_parameters(request, ("cursor", "page_size", *also, *(one.name for one in filters)))
+def filtered(request: Request, records: QuerySet[Any], filters: Collection[ListFilter]) -> QuerySet[Any]:
+    """The records that the query parameters select."""
     for one in filters:
         given = request.query_params.get(one.name)
         if given is None:
