@@ -96,9 +96,11 @@ def _load(start: Start) -> None:
     for name in _LOADED_FIRST.get(start["module"], ()):
         importlib.import_module(name)
     if start["module"] in ("gunicorn", "pytest"):
+        from realm_core.text.language import foreign_language
         from realm_core.text.spelling import english
 
-        english()  # half a second, for every process that answers
+        english()  # half a second each, for every process that answers
+        foreign_language("What language is this?")
     if start["module"] != "realm_core":
         return
     from realm_core.tasks import ACTIVITIES
