@@ -43,6 +43,7 @@ from webapp.questions import service as questions
 from webapp.storage.places import corpora_dir, first_password_path, indexes_dir, models_dir, resolve
 
 pytestmark = pytest.mark.django_db
+SHIPPED_QUESTIONS = setting_up.DEFAULT_QUESTIONS
 
 
 @pytest.mark.parametrize("same_embedder", [True, False])
@@ -115,6 +116,9 @@ class Activities:
 def activities(monkeypatch: pytest.MonkeyPatch) -> Activities:
     stand_in = Activities()
     monkeypatch.setattr(setting_up, "run_activity", stand_in)
+    # To read thirteen thousand questions takes half a second, and most tests are about other things.
+    few = {name: purpose for name, purpose in SHIPPED_QUESTIONS.items() if purpose == Purpose.MEASURE}
+    monkeypatch.setattr(setting_up, "DEFAULT_QUESTIONS", few)
     for folder in (corpora_dir(), indexes_dir(), models_dir()):
         shutil.rmtree(folder, ignore_errors=True)
     first_password_path().unlink(missing_ok=True)
@@ -137,7 +141,8 @@ def write_model(folder: Path, weights: str, block_hash: str) -> None:
     (folder / "realm-mini" / "README.md").write_text("# A small model")
 
 
-def test_a_first_run(setup: Callable[[], str], activities: Activities) -> None:
+def test_a_first_run(setup: Callable[[], str], activities: Activities, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setting_up, "DEFAULT_QUESTIONS", SHIPPED_QUESTIONS)
     said = setup()
     assert activities.ran == ["ingest", "index"]
     corpus, model, index = CorpusSnapshot.objects.get(), ModelVersion.objects.get(), IndexGeneration.objects.get()

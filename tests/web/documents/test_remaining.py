@@ -113,6 +113,7 @@ def test_the_default_corpus_is_not_ingested_again_where_its_fold_answers(
         raise AssertionError("something is made again")
 
     monkeypatch.setattr(setup, "run_activity", ingests)
+    monkeypatch.setattr(setup, "DEFAULT_QUESTIONS", {})
     call_command("setup_data", "--name", name)
     assert Deployment.active() == after and CorpusSnapshot.objects.get(name=name) == after.index.corpus
     assert holding(tmp_path) == []
