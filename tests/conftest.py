@@ -15,6 +15,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import django
 import pytest
@@ -67,7 +68,30 @@ def pytest_configure(config: pytest.Config) -> None:
 
     # The real hasher is slow on purpose.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    _load_middleware_once()
     _delete_rows_alone()
+
+
+def _load_middleware_once() -> None:
+    """Each test client loads it at its first request, which takes as long as many a request; now with new settings."""
+    from django.conf import settings
+    from django.test.client import ClientHandler
+
+    load, loaded = ClientHandler.load_middleware, dict[tuple[str, ...], dict[str, Any]]()
+
+    def load_middleware(self: ClientHandler, is_async: bool = False) -> None:
+        assert not is_async
+        levels = [settings._wrapped]
+        while hasattr(levels[-1], "default_settings"):  # what a test sets lies above what was there
+            levels.append(levels[-1].default_settings)
+        key = tuple(repr(vars(level)) for level in levels)
+        if key not in loaded:
+            one = ClientHandler()
+            load(one)
+            loaded[key] = {name: value for name, value in vars(one).items() if "_middleware" in name}
+        vars(self).update(loaded[key])
+
+    ClientHandler.load_middleware = load_middleware
 
 
 def _delete_rows_alone() -> None:
