@@ -25,6 +25,7 @@ from tests.web.pages import fillings, stored
 from webapp.deployments import service as deploying
 from webapp.deployments.service import Finding, PairCheck, Verdict
 from webapp.models import Deployment, IndexGeneration, ModelVersion
+from webapp.serving.engine import Serving
 
 
 @dataclass(frozen=True)
@@ -236,10 +237,11 @@ def loader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loader]:
 
 @pytest.fixture
 def engine(db: None, loader: Loader) -> FakeEngine:
-    """The engine of an active deployment, ready to answer."""
-    stored.deployment()
-    webapp.serving.engine.holder().refresh(wait=True)
-    return loader.engines[0]
+    """The engine of an active deployment, put in its place without a thread and queries that would load it."""
+    deployment = stored.deployment()
+    engine = loader(deployment)
+    webapp.serving.engine.holder()._exchange(Serving(deployment, engine, state_pk=0))
+    return engine
 
 
 @pytest.fixture(autouse=True)
