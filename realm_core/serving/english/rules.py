@@ -16,7 +16,7 @@ from torch import Tensor
 from realm_core.corpus.records import Block
 from realm_core.serving.english.follow_ups import is_follow_up
 from realm_core.serving.english.superlatives import names_other_places, ranked_of
-from realm_core.serving.english.unknown_words import DOUBT, UnknownWords
+from realm_core.serving.english.unknown_words import UnknownWords
 from realm_core.serving.english.wrong_kinds import cannot_answer, spans_of
 from realm_core.serving.english.years import names_all, years_to_name
 from realm_core.text.superlatives import Ranked
@@ -47,11 +47,9 @@ class Rules:
 
     def applied(self, logits_LM: Tensor, block: Block, body: Encoded) -> Tensor:
         """The logits of a block's spans, those that cannot be the answer lowered: [L, M]."""
-        if self.is_follow_up or not names_all(self.years, block):
+        if self.is_follow_up or not names_all(self.years, block) or names_other_places(self.ranked, block):
             return logits_LM - PENALTY
         logits_LM = logits_LM - self.unknown.against(block, PENALTY)
-        if names_other_places(self.ranked, block):
-            logits_LM = logits_LM - DOUBT
         if self.wrong_kind is not None:
             return logits_LM - PENALTY * spans_of(self.wrong_kind, body, block.text, logits_LM.shape[1])
         return logits_LM

@@ -1,4 +1,4 @@
-"""A block that has a question's superlative with other ordinals alone is doubted."""
+"""A block that has a question's superlative with other ordinals alone does not answer."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from realm_core.corpus.records import Block
-from realm_core.serving.english.rules import Rules
+from realm_core.serving.english.rules import PENALTY, Rules
 from realm_core.serving.english.superlatives import names_other_places, ranked_of
-from realm_core.serving.english.unknown_words import DOUBT
 from realm_core.text.wordpieces import Wordpieces
 
 
@@ -58,6 +57,8 @@ def test_a_question_without_one_superlative_and_its_noun_asks_for_no_place(quest
         ("The largest cities are Ahmedabad and Surat.", False),
         ("It is the third-largest city after Surat.", False),
         ("It is the largest port in Gujarat.", False),
+        ("It is the second-largest port city, and the third-largest city.", True),
+        ("It is the largest port city.", False),
         ("It is a city in Gujarat.", False),
         ("", False),
     ],
@@ -70,5 +71,5 @@ def test_a_block_that_names_other_places_alone(text: str, other: bool) -> None:
 def test_all_its_spans_count_for_less() -> None:
     logits_LM, rules = torch.zeros(3, 2), Rules.of("What is the second largest city in Gujarat?")
     [body] = Wordpieces.default().encode(["Ahmedabad is large."])
-    for text, lowered in (("It is the largest city in Gujarat.", DOUBT), ("It is the second-largest city.", 0.0)):
+    for text, lowered in (("It is the largest city in Gujarat.", PENALTY), ("It is the second-largest city.", 0.0)):
         assert torch.equal(rules.applied(logits_LM, block(text), body), torch.full((3, 2), -lowered))
