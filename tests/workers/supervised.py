@@ -22,7 +22,13 @@ class Handler(BaseHTTPRequestHandler):
 HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 _WORKER = "import time; print('working', flush=True); time.sleep(300)"
-_DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(300)"
+_DEAF = """
+import signal, time
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("working", flush=True)
+time.sleep(300)
+"""
 _SLOW = """
 import signal, time
 

@@ -88,6 +88,11 @@ def supervised(tmp_path: Path, port: int) -> Iterator[Starter]:
         one.end()
 
 
+def worker_log(folder: Path) -> Path:
+    """Where the program says that it has set up what it does with signals."""
+    return folder / "data" / "logs" / "worker.log"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ready_in_one_line_and_gone_after_a_signal(supervised: Starter, port: int, number: signal.Signals) -> None:
     one = supervised()
@@ -102,9 +107,10 @@ def test_ready_in_one_line_and_gone_after_a_signal(supervised: Starter, port: in
     assert not any(map(alive, children.values()))
 
 
-def test_a_program_that_does_not_listen_is_killed(supervised: Starter) -> None:
+def test_a_program_that_does_not_listen_is_killed(supervised: Starter, tmp_path: Path) -> None:
     one = supervised("deaf")
     one.wait_for("Ready")
+    wait_until(lambda: "working" in worker_log(tmp_path).read_text())
     children = one.children()
     one.process.send_signal(signal.SIGINT)
     assert one.end() == 0
@@ -115,7 +121,7 @@ def test_one_request_that_arrives_twice_kills_nothing(supervised: Starter, tmp_p
     """`make` passes on a SIGTERM that its whole group got."""
     one = supervised("slow")
     one.wait_for("Ready")
-    log = tmp_path / "data" / "logs" / "worker.log"
+    log = worker_log(tmp_path)
     wait_until(lambda: "working" in log.read_text())
     one.process.send_signal(signal.SIGTERM)
     one.wait_for("Stopping")
@@ -124,9 +130,10 @@ def test_one_request_that_arrives_twice_kills_nothing(supervised: Starter, tmp_p
     assert "ended by itself" in log.read_text()
 
 
-def test_a_second_request_kills_what_has_not_ended(supervised: Starter) -> None:
+def test_a_second_request_kills_what_has_not_ended(supervised: Starter, tmp_path: Path) -> None:
     one = supervised("deaf for long")
     one.wait_for("Ready")
+    wait_until(lambda: "working" in worker_log(tmp_path).read_text())
     children = one.children()
     one.process.send_signal(signal.SIGINT)
     time.sleep(workers.supervisor._SAME_REQUEST_S + 0.2)
