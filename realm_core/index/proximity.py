@@ -9,7 +9,7 @@ that occur within a window of a document, in any order, are the unordered window
 most one such word between them; it counts if they are less than `_WINDOW` words apart in the block's title or text,
 and r is the smaller idf of the two, as in `lexical.py`. c is from 0 to 1, and the single pair of a short question,
 which says little, has less than that: three pairs of usual words add up to 12. Questions without a superlative have
-no pairs: there the right block came no more often first (docs/experiments.md).
+no pairs: there the right block came first more often, but no more answers were right (docs/experiments.md).
 
 c depends on the question and the block alone, as all of the lexical part does. It needs the block's text, so the
 blocks that are best without it are read; how many suffice, so that the k best are found exactly, is known from its
