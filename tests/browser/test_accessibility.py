@@ -3,7 +3,7 @@
     python -m tests.browser.accessibility     every page in every state and look, minutes, as with NIGHTLY=1
 
 Without that each kind of page is looked at in one state and one look (`Visitor.also` has the other states), and
-contrasts are left to `look` of test_appearance.py, which is quicker at it. Every rule of axe counts, those
+colours are left to `look` of test_appearance.py, which is quicker at it. Every rule of axe counts, those
 that it calls best practice, too. A page that somebody must do something for (a form with errors, a token that was just
 made) is made by doing it in the browser.
 """
@@ -50,10 +50,17 @@ LOOKS: dict[str, dict[str, Any]] = {
     "phone and dark": {"viewport": {"width": 390, "height": 800}, "color_scheme": "dark", "has_touch": True},
 }
 THOROUGH = "EVERY_LOOK" in os.environ or NIGHTLY
-RULES: dict[str, Any] = {"resultTypes": ["violations"], "rules": {"color-contrast": {"enabled": THOROUGH}}}
+COLOURS = ("color-contrast", "link-in-text-block")
+RULES: dict[str, Any] = {
+    "resultTypes": ["violations"],
+    "rules": {rule: {"enabled": THOROUGH} for rule in COLOURS},
+}
 AXE = Axe()
-# The hundreds of the API's description are alike; to look at all takes twenty seconds.
-FEWER = "document.querySelectorAll('.operation').forEach((one, number) => { if (number % 10) one.remove(); })"
+# Shows what is folded, forms among it. The hundreds of the API's description are alike; to look at all takes twenty
+# seconds.
+UNFOLD = "document.querySelectorAll('details').forEach(closed => { closed.open = true; });"
+FEWER = "document.querySelectorAll('.operation').forEach((one, number) => { if (number % 10) one.remove(); });"
+READY = f"document.addEventListener('DOMContentLoaded', () => {{ {UNFOLD} {'' if THOROUGH else FEWER} }});"
 VIOLATIONS = "([context, options]) => axe.run(context, options).then(found => found.violations)"
 # What is Django's and not ours to change: signs beside search boxes that have labels of their own, too.
 CONTEXT = {"exclude": [[".help-tooltip"]]}
@@ -108,7 +115,6 @@ class Visitor:
         """Open a page that was looked at before, for what is done there next."""
         response = self.page.goto(self._address + address)
         assert response is not None and response.status == 200, address
-        self._unfold()
 
     def look(self, *addresses: str, status: int = 200, note: bool = True) -> None:
         """Open pages, which must answer with this status, and note what axe finds there. note: as `press` has it."""
@@ -136,22 +142,14 @@ class Visitor:
 
     def _note(self, what: str, response: Response | None, status: int, note: bool) -> None:
         assert response is not None and response.status == status, f"{what}: {response and response.status}"
-        self._unfold()
         if note:
             with suppress(Resolver404):  # what is shown at no address
                 self.names.add(resolve(urlsplit(self.page.url).path).view_name)
         elif not THOROUGH:
             return
-        if not THOROUGH:
-            self.page.evaluate(FEWER)
-        self.page.evaluate(AXE.axe_script)
         for violation in self.page.evaluate(VIOLATIONS, [CONTEXT, RULES]):
             for node in violation["nodes"]:
                 self.found.append(f"{what}: {violation['id']} at {node['target']}: {node['html'][:200]}")
-
-    def _unfold(self) -> None:
-        """Show what is folded: forms among it."""
-        self.page.evaluate("document.querySelectorAll('details').forEach(closed => { closed.open = true; })")
 
 
 def looks(one: str) -> pytest.MarkDecorator:
@@ -163,6 +161,7 @@ def looks(one: str) -> pytest.MarkDecorator:
 def visiting(browser: Browser, look: str, address: str, test: str) -> Iterator[Visitor]:
     """Without JavaScript of our own, so that every form is a page; axe runs all the same. Nothing may be found."""
     context = browser.new_context(reduced_motion="reduce", **LOOKS[look])
+    context.add_init_script(f"{AXE.axe_script};{READY}")  # to send it to each page anew takes longer
     page = context.new_page()
     network = context.new_cdp_session(page)  # not `route`, which would have each page fetch its styles anew
     network.send("Network.enable")

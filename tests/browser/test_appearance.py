@@ -64,6 +64,14 @@ CONTRASTS = """() => {
   return poor;
 }"""
 
+# Links among other words that look like these: neither underlined nor framed nor on a ground of their own.
+HIDDEN_LINKS = """() => Array.from(document.querySelectorAll("a[href]")).filter(link => {
+  const style = getComputedStyle(link), around = link.parentElement;
+  const words = Array.from(around.childNodes).some(node => node.nodeType === Node.TEXT_NODE && /\\w/.test(node.data));
+  return words && style.display === "inline" && link.checkVisibility() && style.textDecorationLine === "none"
+    && style.borderBottomWidth === "0px" && style.backgroundColor === "rgba(0, 0, 0, 0)";
+}).map(link => link.outerHTML)"""
+
 
 def look(page: Page, widths: Sequence[int]) -> None:
     """Look at the open page on every screen and in light and dark; to load it anew takes far longer."""
@@ -72,6 +80,7 @@ def look(page: Page, widths: Sequence[int]) -> None:
     for width in widths:
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (address, width)
+    assert page.evaluate(HIDDEN_LINKS) == [], address
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(21, 23, 26)"
