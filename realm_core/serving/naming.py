@@ -20,13 +20,14 @@ Franklin" in "Aretha Franklin", "Robert Nesta Marley" in "Bob Marley", "William 
 "Cleopatra VII Thea Philopator" in "Cleopatra". It is displayed as the title, and joins a wording that equals the title.
 
 Displayed is the short wording for honorific, place and language, the full name for surname, the more probable one for
-year and fragment ("Gerald Ford" rather than "Vice President Gerald Ford").
+year and fragment ("Gerald Ford" rather than "Vice President Gerald Ford"). If a language is asked for and its article
+was read, its title is displayed: "Persian language" rather than "Persian", which is a people, too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from realm_core.questions.answers import normalise_answer
@@ -94,6 +95,8 @@ _DATED = re.compile(
 _NAME = re.compile(r"[^\W\d_][\w.'’-]*")
 _MOST_NAME_WORDS = 4
 _TITLE_ASIDE = re.compile(r"\s*\([^()]*\)$")
+_ASKS_LANGUAGE = re.compile(r"\b(?:languages?|speaks?|speaking|spoken)\b", re.IGNORECASE)
+_LANGUAGE = " language"
 
 
 @dataclass(frozen=True)
@@ -118,10 +121,23 @@ class NamedAnswer:
     text: str
 
 
-def same_names(wordings: Sequence[Wording], texts: Mapping[str, str], titles: Mapping[str, str]) -> list[NamedAnswer]:
+def languages_read(question: str, titles: Iterable[str]) -> dict[str, str]:
+    """What an article among `titles` is about → its title, of languages, if a question asks for one."""
+    if not _ASKS_LANGUAGE.search(question):
+        return {}
+    keys = {normalise_answer(title): title for title in titles}
+    return {key.removesuffix(_LANGUAGE): title for key, title in keys.items() if key.endswith(_LANGUAGE)}
+
+
+def same_names(
+    wordings: Sequence[Wording],
+    texts: Mapping[str, str],
+    titles: Mapping[str, str],
+    languages: Mapping[str, str] | None = None,
+) -> list[NamedAnswer]:
     """Partition the wordings by name.
 
-    texts: of the blocks, by id; titles: of the articles, by the id of their first block.
+    texts: of the blocks, by id; titles: of the articles, by the id of their first block; languages: `languages_read`.
     """
     by_key = {wording.key: wording for wording in wordings}
     called = {wording.key: title for wording in wordings if (title := _title_of(wording, texts, titles))}
@@ -143,8 +159,12 @@ def same_names(wordings: Sequence[Wording], texts: Mapping[str, str], titles: Ma
             continue
         own_members = sorted(members.get(wording.key, ()), key=lambda one: (-by_key[one[0]].probability, one[0]))
         shown = _shown(wording, [(by_key[key], rule) for key, rule in own_members])
-        keys = (shown.key, *sorted({wording.key, *(key for key, _ in own_members)} - {shown.key}))
-        classes.append(NamedAnswer(keys, called.get(shown.key, shown.text)))
+        keys = {wording.key, *(key for key, _ in own_members)}
+        text = called.get(shown.key, shown.text)
+        if languages and shown.key in languages:
+            text = languages[shown.key]
+        first = own if (own := normalise_answer(text)) in keys else shown.key
+        classes.append(NamedAnswer((first, *sorted(keys - {first})), text))
     return classes
 
 
@@ -262,7 +282,7 @@ def _rule(short: Wording, head: Wording, texts: Mapping[str, str], own_articles:
     if not short.key or not (begins or ends):
         return None
     one_word = " " not in short.key
-    if one_word and head.key == f"{short.key} language" and short.text[:1].isupper():
+    if one_word and head.key == f"{short.key}{_LANGUAGE}" and short.text[:1].isupper():
         return "language"
     if ends and not one_word and all(word in _HONORIFICS for word in head.key.removesuffix(short.key).split()):
         return "honorific"

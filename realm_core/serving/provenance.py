@@ -210,7 +210,7 @@ def conclude(reading: Answer, names: Sequence[naming.NamedAnswer] | None = None)
             likelihoods_YK.setdefault(candidate.key, [0.0] * len(blocks))[position] = candidate.likelihood
     spellings = _spellings(blocks, prior_K)
     probabilities = {key: marginal.marginal(prior_K, row_K) for key, row_K in likelihoods_YK.items()}
-    named = _named(blocks, spellings, probabilities) if names is None else _named_as(names, spellings, probabilities)
+    named = _named(reading, spellings, probabilities) if names is None else _named_as(names, spellings, probabilities)
     rows_YK = [
         [math.fsum(column) for column in zip(*(likelihoods_YK[key] for key in one.keys), strict=True)] for one in named
     ]
@@ -262,9 +262,10 @@ def conclude(reading: Answer, names: Sequence[naming.NamedAnswer] | None = None)
 
 
 def _named(
-    blocks: Collection[Evidence], spellings: Mapping[str, str], probabilities: Mapping[str, float]
+    reading: Answer, spellings: Mapping[str, str], probabilities: Mapping[str, float]
 ) -> list[naming.NamedAnswer]:
     """The candidates grouped by name."""
+    blocks = reading.evidence
     places: dict[str, dict[str, tuple[int, int]]] = {key: {} for key in probabilities}
     for block in blocks:
         for candidate in block.candidates:
@@ -273,7 +274,8 @@ def _named(
         naming.Wording(key, spellings[key], probability, places[key]) for key, probability in probabilities.items()
     ]
     titles = {block.block_id: block.title for block in blocks if block.opens}
-    return naming.same_names(wordings, {block.block_id: block.text for block in blocks}, titles)
+    languages = naming.languages_read(reading.read_as or reading.question, (block.title for block in blocks))
+    return naming.same_names(wordings, {block.block_id: block.text for block in blocks}, titles, languages)
 
 
 def _named_as(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realm_core.questions.answers import normalise_answer
-from realm_core.serving.naming import NamedAnswer, Wording, same_names
+from realm_core.serving.naming import NamedAnswer, Wording, languages_read, same_names
 
 TEXT = "Text of the block"
 
@@ -49,6 +49,26 @@ ONE_NAME = [
 @pytest.mark.parametrize(("block", "texts", "shown"), ONE_NAME)
 def test_wordings_of_one_name_are_merged(block: str, texts: tuple[str, ...], shown: str) -> None:
     assert named(block, *texts) == {(shown, frozenset(map(normalise_answer, texts)))}
+
+
+@pytest.mark.parametrize(
+    ("question", "titles", "texts", "shown"),
+    [
+        ("What do they speak in Iran?", ["Iran", "Persian language"], ("Persian",), "Persian language"),
+        ("languages of iran", ["Persian language"], ("Persian", "Persian language"), "Persian language"),
+        ("What do they speak in Iran?", ["Iran", "Persian people"], ("Persian", "Persian language"), "Persian"),
+        ("What nationality was Hafez?", ["Persian language"], ("Persian", "Persian language"), "Persian"),
+    ],
+)
+def test_a_language_that_is_asked_for_is_called_as_its_article(
+    question: str, titles: list[str], texts: tuple[str, ...], shown: str
+) -> None:
+    block = "Persian is written in the Persian language."
+    wordings = [wording(text, 1 / (2 + number), block) for number, text in enumerate(texts)]
+    (one,) = same_names(wordings, {"b": block}, {}, languages_read(question, titles))
+    assert one.text == shown and set(one.keys) == set(map(normalise_answer, texts))
+    if normalise_answer(shown) in one.keys:
+        assert one.keys[0] == normalise_answer(shown)
 
 
 TWO_NAMES = [
