@@ -22,6 +22,8 @@ _FINE = 2000  # bins to compute AUC and risk–coverage from
 class Figures:
     """exact_match: share of questions whose best candidate is right; exact_match_given: right and given as the answer.
 
+    contains_answer: share of questions whose best candidate is right or has a right answer within it ("Mount Everest" for
+    "Everest"): what exact match misses by its bounds alone.
     A question without an answer is right if none is given, as in SQuAD 2.0 (Rajpurkar, Jia, Liang 2018). unanswerable:
     the number of these; answered_unanswerable: the share of them that were answered all the same, None without any.
 
@@ -37,6 +39,7 @@ class Figures:
     n: int
     exact_match: float
     exact_match_given: float
+    contains_answer: float
     withheld: float
     recall: dict[int, float]
     ece: float
@@ -62,6 +65,7 @@ class Figures:
             "n": self.n,
             "exact_match": self.exact_match,
             "exact_match_given": self.exact_match_given,
+            "contains_answer": self.contains_answer,
             **(found if self.unanswerable < self.n else {}),
             **(silent if self.unanswerable else {}),
             "ece": self.ece,
@@ -75,7 +79,7 @@ class Figures:
 
 def summarise(predictions: Iterable[Prediction]) -> Figures:
     """The figures of many predictions; `RealmError` if there is none."""
-    n = right = right_given = withheld = unanswerable = silent = 0
+    n = right = right_given = contains = withheld = unanswerable = silent = 0
     found = dict.fromkeys(RECALL_AT, 0)
     calibration, fine, of_probability = Reliability(), Reliability(_FINE), Reliability()
     causes = Counter(dict.fromkeys(CAUSES, 0))  # and UNANSWERABLE only where there are such questions
@@ -83,6 +87,7 @@ def summarise(predictions: Iterable[Prediction]) -> Figures:
     for prediction in predictions:
         n += 1
         right += prediction.right
+        contains += prediction.contains_answer
         unanswerable += not prediction.is_answerable
         right_given += prediction.right and (prediction.given or not prediction.is_answerable)
         withheld += prediction.is_answerable and not prediction.given
@@ -106,6 +111,7 @@ def summarise(predictions: Iterable[Prediction]) -> Figures:
         n=n,
         exact_match=right / n,
         exact_match_given=right_given / n,
+        contains_answer=contains / n,
         withheld=withheld / max(answerable, 1),
         recall={k: count / max(answerable, 1) for k, count in found.items()},
         ece=calibration.error(),

@@ -23,6 +23,7 @@ from filelock import lock_descriptor
 from realm_core.errors import RealmError
 from realm_core.evaluation.why import Why
 from realm_core.files import disk_errors, parse_json
+from realm_core.questions.answers import holds_answer
 
 FORMAT = 1
 CODE = "code"  # in the identity
@@ -74,6 +75,11 @@ class Prediction:
     def is_answerable(self) -> bool:
         """Whether the question has an answer."""
         return bool(self.answers)
+
+    @property
+    def contains_answer(self) -> bool:
+        """Whether the best candidate is right, or a right answer is a part of it."""
+        return self.right or holds_answer(self.prediction, self.answers, self.answer_type)
 
     def found_within(self, k: int) -> bool:
         """Whether one of the best k blocks holds an answer."""

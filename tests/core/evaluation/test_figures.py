@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -73,6 +74,19 @@ def test_silence_is_right_where_there_is_no_answer() -> None:
     silent_alone = summarise(asked[2:3])
     assert (silent_alone.exact_match, silent_alone.answered_unanswerable) == (1.0, 0.0)
     assert not any(name.startswith(("recall", "withheld", "exact_match@")) for name in silent_alone.as_dict())
+
+
+def test_an_answer_within_a_longer_candidate_is_told_apart() -> None:
+    """CuratedTREC's expressions match from the first word; other answers match as a whole."""
+    asked = [
+        replace(prediction(False, 0.9, rank=1, answers=("Everest",)), prediction="Mount Everest", answer_type="regex"),
+        replace(prediction(False, 0.9, rank=1, answers=("Rome",)), prediction="Rome, Italy"),
+        replace(prediction(False, 0.9, rank=1, answers=("York",)), prediction="Yorkshire"),
+        prediction(True, 0.9, rank=1),
+    ]
+    figures = summarise(asked)
+    assert (figures.exact_match, figures.contains_answer) == (0.25, 0.75)
+    assert figures.as_dict()["contains_answer"] == 0.75
 
 
 def test_the_surest_half_is_looked_at_alone() -> None:
