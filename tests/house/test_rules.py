@@ -82,7 +82,7 @@ SUBJECTS: dict[str, set[str]] = {
     "evaluations": {"jobs"},
     "artefacts": {"evaluations", "feedback"},
     "documents": {"asking", "jobs", "artefacts"},
-    "collections": {"documents"},
+    "collections": set(),
     "mcp": {"asking", "articles", "collections"},
     "questions": {"asking", "feedback"},
     "deployments": {"documents", "evaluations", "jobs"},

@@ -24,7 +24,7 @@ from webapp.models import (
     GoneBlock,
     IndexGeneration,
 )
-from webapp.serving.living import state_of, view_of
+from webapp.serving.living import view_of
 from webapp.storage.places import resolve
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def _of_answer(asked: AskedAnswer, *, filtered: bool = False) -> Texts | None:
 
 def _view(index: IndexGeneration, row: CorpusState | None) -> CorpusView | None:
     try:
-        return view_of(index, state_of(index, row))
+        return view_of(index, row)
     except RealmError as error:
         log.warning("The corpus state %s of %s cannot be read: %s", row, index, error)
         return None

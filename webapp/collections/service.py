@@ -10,10 +10,10 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 
 from realm_core.errors import unfit_character
-from webapp.documents.viewing import current_view
 from webapp.models import AuditEntry, Collection
 from webapp.models.collection import LEAST_WEIGHT, LONGEST_DESCRIPTION, LONGEST_NAME, LONGEST_TITLE, MOST_WEIGHT
 from webapp.refusals import FieldError, InvalidRequest, StateConflict
+from webapp.serving.living import current_view
 from webapp.text import one_line
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def listed(hidden: Iterable[str] = ()) -> list[ListedCollection]:
     """
     from realm_core.living.collections import CollectionFacts
 
-    facts = current_view()[1].collections
+    facts = current_view().collections
     records = {one.name: one for one in Collection.objects.prefetch_related("groups")}
     names = sorted((facts.keys() | records.keys()) - {"", *hidden})
     nothing = CollectionFacts(0, frozenset(), frozenset(), None, None)

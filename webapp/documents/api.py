@@ -39,7 +39,7 @@ from webapp.documents.serializers import (
     files_input,
     metadata_input,
 )
-from webapp.documents.viewing import current_corpus_id, described, show
+from webapp.documents.viewing import described, show
 from webapp.models import DocumentStatus
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.authentication import MayEdit, MayReadDocuments
@@ -48,6 +48,7 @@ from webapp.rest.lists import PAGING, cursor_in, cursor_link, page_example, page
 from webapp.rest.operation import FORM, JSON, given, operation, sent
 from webapp.rest.parameters import IF_MATCH, idempotency_key, if_match, key_parameter
 from webapp.rest.throttle import EditThrottle
+from webapp.serving.living import current_corpus_id
 
 BODY_BYTES: Final = LARGEST_FILE_BYTES + (1 << 20)  # a file and the rest of the request's body
 _POSITION: Final = re.compile(r"\d{1,18}(\.\d{1,18}){3}", re.ASCII)

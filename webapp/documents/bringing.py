@@ -17,8 +17,8 @@ from django.db.models import Max
 from realm_core.errors import RealmError
 from webapp.documents import lineage, service
 from webapp.documents.inputs import MOST_DOCUMENTS, ReadDocument
-from webapp.documents.viewing import active, opened
 from webapp.models import CorpusChange, Deployment, Document, DocumentStatus, IndexGeneration
+from webapp.serving.living import active, opened
 
 if TYPE_CHECKING:
     from realm_core.living.documents import LivingDocument

@@ -18,10 +18,10 @@ from webapp.access.collections import access_of
 from webapp.asking import service as asking
 from webapp.documents import touched
 from webapp.documents.touched import Summary
-from webapp.documents.viewing import corpus_id
 from webapp.metrics.middleware import listens
 from webapp.models import AskedAnswer, ChangeKind, CorpusChange, CorpusState, EvidenceBlock, GoneBlock, Purge
 from webapp.refusals import InvalidRequest
+from webapp.serving.living import corpus_id
 
 _MOST_IN_LIST: Final = 40  # answers of one change that are recomputed for a list of changes
 MOST_AGAIN: Final = 50  # answers that are asked again at once: some seconds of the engine

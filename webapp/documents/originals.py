@@ -18,8 +18,8 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, replaced, sha256_of_file
-from webapp.documents.viewing import active
 from webapp.models import Document
+from webapp.serving.living import active
 from webapp.storage.holding import lock_for_removal
 from webapp.storage.places import originals_dir, portable, resolve
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from webapp.documents import service
 from webapp.documents.inputs import DocumentInput, Unreadable
 from webapp.documents.versions import Versions, require
-from webapp.documents.viewing import current_view
+from webapp.serving.living import current_view
 
 if TYPE_CHECKING:
     from realm_core.corpus.records import Block
@@ -44,7 +44,7 @@ def of_change(document_id: str, given: DocumentInput, versions: Versions = None)
     from realm_core.living.editing import effect
 
     [taken] = service.read_inputs([given], document_id)
-    view = current_view()[1]
+    view = current_view()
     places = view.with_ids([document_id])
     for row in places.values():
         require(view.document(row), versions)
@@ -68,5 +68,5 @@ def of_removal(document_ids: Sequence[str]) -> list[str]:
     from realm_core.living.documents import Changes
     from realm_core.living.editing import effect
 
-    view = current_view()[1]
+    view = current_view()
     return list(effect(view, Changes(removed=tuple(view.with_ids(document_ids)))).gone)

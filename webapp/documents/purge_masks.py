@@ -20,10 +20,9 @@ from webapp.documents import lineage
 from webapp.documents.inputs import BASE_FORMAT
 from webapp.documents.purging import empty, purged_change, record_purged
 from webapp.documents.states import ATTEMPTS, EditConflict, Overtaken, advanced
-from webapp.documents.viewing import opened
 from webapp.models import AuditEntry, ChangeKind, CorpusChange, CorpusState, Document, IndexGeneration
 from webapp.serving.embedding import embedding_of
-from webapp.serving.living import indexes_beside, store_of
+from webapp.serving.living import indexes_beside, opened, store_of
 
 if TYPE_CHECKING:
     from realm_core.living.view import CorpusView

@@ -28,7 +28,7 @@ from realm_core.errors import RealmError
 from webapp.documents import lineage, originals
 from webapp.documents.inputs import BASE_FORMAT
 from webapp.documents.states import ATTEMPTS, EditConflict, Overtaken, advanced
-from webapp.documents.viewing import DocumentMissing, active, opened
+from webapp.documents.viewing import DocumentMissing
 from webapp.models import (
     AskedAnswer,
     AuditEntry,
@@ -44,7 +44,7 @@ from webapp.models import (
 )
 from webapp.serving.embedding import embedding_of
 from webapp.serving.engine import holder
-from webapp.serving.living import indexes_beside, state_of, store_of
+from webapp.serving.living import active, indexes_beside, opened, state_of, store_of
 from webapp.storage.deleted_rows import empty_log
 from webapp.storage.places import portable
 

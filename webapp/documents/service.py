@@ -22,7 +22,7 @@ from webapp.documents import fetching, originals
 from webapp.documents.inputs import BASE_FORMAT, DocumentInput, ReadDocument, Unreadable, checked, named, read
 from webapp.documents.states import ATTEMPTS, EditConflict, Overtaken, advanced
 from webapp.documents.versions import Versions, require
-from webapp.documents.viewing import DocumentMissing, active, current_view, opened
+from webapp.documents.viewing import DocumentMissing
 from webapp.models import (
     GONE,
     AuditEntry,
@@ -39,7 +39,7 @@ from webapp.models import (
 from webapp.refusals import StateConflict
 from webapp.serving.embedding import embedding_of
 from webapp.serving.engine import holder
-from webapp.serving.living import store_of
+from webapp.serving.living import active, current_view, opened, store_of
 
 if TYPE_CHECKING:
     from realm_core.living.documents import LivingDocument
@@ -188,7 +188,7 @@ def _with_file(taken: ReadDocument) -> ReadDocument:
 
 
 def _present(document_id: str) -> LivingDocument:
-    view = current_view()[1]
+    view = current_view()
     place = view.with_ids([document_id]).get(document_id)
     if place is None:
         raise DocumentMissing(document_id)

@@ -19,10 +19,9 @@ from django.utils import timezone
 from realm_core.errors import RealmError
 from realm_core.files import read_json
 from realm_core.living.state import LivingState
-from webapp.documents.viewing import corpus_id
 from webapp.models import AskedAnswer, AuditEntry, CorpusState, IndexGeneration, Job, JobKind
 from webapp.models.job_states import UNFINISHED
-from webapp.serving.living import folders_of, store_of
+from webapp.serving.living import corpus_id, folders_of, store_of
 from webapp.storage.holding import lock_for_removal
 
 log = logging.getLogger(__name__)

@@ -28,6 +28,7 @@ from webapp.pages.guards import View, console_action, console_form, console_page
 from webapp.pages.paging import numbered_page
 from webapp.pages.uploads import FileField
 from webapp.refusals import REFUSALS
+from webapp.serving.living import active
 from webapp.text import counted
 
 _PAGE_SIZE: Final = 50
@@ -67,7 +68,7 @@ def document_list(request: HttpRequest) -> HttpResponse:
     collection = request.GET.get("collection", "")
     listed = partial(listing.listed, listing.Wanted(title, status, collection), count=_PAGE_SIZE)
     found = listed(start=(wanted - 1) * _PAGE_SIZE)
-    index = viewing.active().index
+    index = active().index
     page = Paginator(range(found.total), _PAGE_SIZE).get_page(wanted)
     if page.number != wanted:
         found = listed(start=(page.number - 1) * _PAGE_SIZE)

@@ -1,21 +1,25 @@
-"""The living corpus above a deployment's base: where its segments are, and its current state.
+"""The living corpus above a deployment's base: where its segments are, its current state, and the one that is deployed.
 
 The segments of all bases of one corpus are in `living/NAME` of the data folder. A row decides which state is current.
 """
 
 from __future__ import annotations
 
+import logging
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from webapp.models import CorpusState, IndexGeneration
+from realm_core.errors import EngineUnavailable, RealmError
+from webapp.models import CorpusState, Deployment, IndexGeneration
 from webapp.storage.places import living_dir, resolve
 
 if TYPE_CHECKING:
     from realm_core.living.state import LivingState
     from realm_core.living.store import Store
     from realm_core.living.view import CorpusView
+
+log = logging.getLogger(__name__)
 
 _views: dict[int, CorpusView] = {}  # the latest view per index: its files stay open, and its layers are shared
 
@@ -70,9 +74,44 @@ def state_of(index: IndexGeneration, row: CorpusState | None) -> LivingState:
     return LivingState(corpus.parent.name, index.model.block_hash, Base(corpus.name, resolve(index.path).name))
 
 
-def view_of(index: IndexGeneration, state: LivingState) -> CorpusView:
-    """The texts of a state. RealmError names the missing or damaged file."""
-    view = _views.get(index.pk)
+def view_of(index: IndexGeneration, row: CorpusState | None) -> CorpusView:
+    """The texts of the state in a row, as `state_of`. RealmError names the missing or damaged file."""
+    view, state = _views.get(index.pk), state_of(index, row)
     if view is None or view.state != state:
         view = _views[index.pk] = store_of(index).view(state)
     return view
+
+
+def active() -> Deployment:
+    """The deployment whose corpus is edited and shown. EngineUnavailable if there is none."""
+    deployment = Deployment.active()
+    if deployment is None:
+        raise EngineUnavailable("Nothing is deployed yet: there is no corpus.", retry_after_s=30)
+    return deployment
+
+
+def current_view() -> CorpusView:
+    """The texts of the deployed corpus; EngineUnavailable if they cannot be read."""
+    index = active().index
+    return opened(index, index.state_now())
+
+
+def opened(index: IndexGeneration, row: CorpusState | None) -> CorpusView:
+    """The texts of a state; EngineUnavailable if they cannot be read."""
+    try:
+        return view_of(index, row)
+    except RealmError as error:  # missing or damaged files are not the client's error
+        log.error("The corpus cannot be read: %s", error)
+        raise EngineUnavailable("The corpus cannot be read: its files are missing or damaged.") from error
+
+
+def corpus_id(index: IndexGeneration, row: CorpusState | None) -> str:
+    """The name of the corpus in answers from this state."""
+    edits = f"+{row.state_id}" if row is not None and row.has_edits else ""
+    return f"{index.corpus.name}@{index.corpus.snapshot_id}{edits}"
+
+
+def current_corpus_id() -> str:
+    """The name of the deployed corpus in answers."""
+    index = active().index
+    return corpus_id(index, index.state_now())

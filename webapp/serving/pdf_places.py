@@ -17,7 +17,7 @@ from django.utils.http import urlencode
 from realm_core.corpus.records import Article
 from realm_core.errors import RealmError
 from webapp.models import Deployment, Document
-from webapp.serving.living import state_of, view_of
+from webapp.serving.living import view_of
 
 _PAGE: Final = re.compile(r"\b[Pp]age (\d+)\)?$")
 
@@ -55,7 +55,7 @@ def of_evidence(evidence: Iterable[Mapping[str, Any]], hidden: Collection[str]) 
     if not answers or active is None:
         return {}
     try:
-        view = view_of(active.index, state_of(active.index, active.index.current_state))
+        view = view_of(active.index, active.index.current_state)
     except RealmError:  # the page says what it knows without the corpus
         return {}
     blocks = [block for block_id in answers for block in view.blocks_with(block_id)]

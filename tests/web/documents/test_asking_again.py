@@ -15,8 +15,8 @@ from tests.web.pages.stored import ODYSSEY
 from webapp.documents import ledger, service
 from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.ledger import AskedAgain
-from webapp.documents.viewing import current_corpus_id
 from webapp.models import AskedAnswer, Collection, CorpusChange, Deployment
+from webapp.serving.living import current_corpus_id
 
 FILM = DocumentInput(Text(ODYSSEY[0].text), "film", ODYSSEY[0].title)
 

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from realm_core.errors import RealmError
 from realm_core.runs.activity import duration
-from webapp.documents.viewing import active, current_view
 from webapp.jobs.service import start
 from webapp.management.operator import OperatorCommand
 from webapp.models import JobKind
 from webapp.schedules import growth
 from webapp.schedules import service as scheduling
 from webapp.serving.embedding import embedding_of
+from webapp.serving.living import active, current_view
 from webapp.sources import dumps, estimating
 from webapp.sources.dumps import Dump
 
@@ -138,7 +138,7 @@ class _Progress:
 def _embedding_rate() -> tuple[int, float]:
     """(dimension, blocks a second), by embedding blocks of the corpus that answers."""
     embed = embedding_of(active().model)
-    _, view = current_view()
+    view = current_view()
     rows = [row for row in range(min(len(view), 4096)) if view.live_rows[row]]
     if not rows:
         raise RealmError("The corpus that answers has no block by which to see how fast this machine embeds.")
