@@ -26,12 +26,12 @@ from realm_core.tasks import JOBS
 from webapp.artefacts.registering import record_corpus, record_index, record_model, record_spans
 from webapp.documents import folding, joining
 from webapp.documents.joining import JoinFiles
-from webapp.documents.states import EditConflict
 from webapp.kinds import KINDS, Parameters
 from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, Job, ModelVersion
 from webapp.questions import service as questions
 from webapp.schedules import service as scheduling
 from webapp.serving.living import folders_of, state_of
+from webapp.serving.states import EditConflict
 from webapp.storage.places import (
     bm25_dir,
     corpora_dir,

@@ -86,7 +86,7 @@ SUBJECTS: dict[str, set[str]] = {
     "mcp": {"asking", "articles", "collections"},
     "questions": {"asking", "feedback"},
     "deployments": {"documents", "evaluations", "jobs"},
-    "schedules": {"jobs", "evaluations", "deployments", "documents", "artefacts"},
+    "schedules": {"jobs", "evaluations", "deployments", "artefacts"},
     "accounts": set(),
     "operations": {"feedback", "jobs"},
 }

@@ -13,9 +13,9 @@ from django.contrib.auth.models import User
 
 from realm_core.errors import RealmError
 from webapp.deployments import service as deploying
-from webapp.documents.states import EditConflict
 from webapp.jobs.service import PREPARATIONS
 from webapp.models import IndexGeneration, JobKind
+from webapp.serving.states import EditConflict
 
 
 def bring_edits(index: IndexGeneration, *, by: User) -> None:

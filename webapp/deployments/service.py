@@ -30,10 +30,10 @@ from realm_core.model.identity import read_hashes, verified_weights
 from realm_core.object_store import get_folder
 from realm_core.pace import low_priority
 from webapp.documents import bringing, lineage, purge_masks
-from webapp.documents.states import EditConflict
 from webapp.evaluations import service as comparing
 from webapp.models import AuditEntry, CorpusState, Deployment, Evaluation, IndexGeneration, ModelVersion
 from webapp.refusals import StateConflict
+from webapp.serving.states import EditConflict
 from webapp.storage.places import resolve
 
 _QUALITY = "Quality"

@@ -101,7 +101,7 @@ class _DocumentsView(EditorView):
             return _edit_response(request, edit(None), status)
         with claim(asker_name(request), key, sent) as claimed:
             if claimed.documents is not None:
-                replayed = documents.Edited(None, claimed.documents)
+                replayed = documents.Edited(claimed.documents)
                 return _edit_response(
                     request, replayed, 204 if status == 204 else 200, {"Idempotency-Replayed": "true"}
                 )

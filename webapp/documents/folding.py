@@ -22,7 +22,6 @@ from realm_core.errors import RealmError
 from realm_core.files import read_json
 from realm_core.living.state import BASE, LivingState
 from webapp.artefacts.registering import record_corpus, record_index
-from webapp.documents.states import EditConflict, state_row
 from webapp.jobs import service as jobs
 from webapp.models import (
     AuditEntry,
@@ -37,6 +36,7 @@ from webapp.models import (
 from webapp.models.job_states import UNFINISHED
 from webapp.refusals import StateConflict
 from webapp.serving.living import active, folders_of
+from webapp.serving.states import EditConflict, state_row
 
 # The scheduler folds above one of these.
 MOST_SEGMENTS: Final = 200

@@ -9,20 +9,20 @@ A joined corpus has documents of others, some under other ids (`lineage.py`): th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import Max, QuerySet
 
-from realm_core.errors import RealmError
 from webapp.documents import lineage
 from webapp.documents.inputs import BASE_FORMAT
 from webapp.documents.purging import empty, purged_change, record_purged
-from webapp.documents.states import ATTEMPTS, EditConflict, Overtaken, advanced
-from webapp.models import AuditEntry, ChangeKind, CorpusChange, CorpusState, Document, IndexGeneration
+from webapp.models import AuditEntry, ChangeKind, CorpusChange, CorpusState, Document, IndexGeneration, ModelVersion
 from webapp.serving.embedding import embedding_of
 from webapp.serving.living import indexes_beside, opened, store_of
+from webapp.serving.states import advanced, repeated
 
 if TYPE_CHECKING:
     from realm_core.living.view import CorpusView
@@ -100,19 +100,10 @@ def _last(changes: QuerySet[CorpusChange]) -> dict[str, int]:
 
 def mask_purged(index: IndexGeneration, *, by: User | str | None) -> int:
     """Mask what an index still has of what was purged; how many documents that were. EditConflict."""
-    for _ in range(ATTEMPTS):
-        before = index.state_now()
-        try:
-            return _masked(index, by)
-        except (Overtaken, IntegrityError):
-            continue
-        except RealmError:  # a purge meanwhile removes the segments of the state that was read
-            if index.state_now() == before:
-                raise
-    raise EditConflict
+    return repeated(partial(_masked, by), index)
 
 
-def _masked(index: IndexGeneration, by: User | str | None) -> int:
+def _masked(by: User | str | None, index: IndexGeneration, model: ModelVersion, _row: CorpusState | None) -> int:
     from realm_core.living.documents import Changes
     from realm_core.living.editing import edit
 
@@ -120,7 +111,7 @@ def _masked(index: IndexGeneration, by: User | str | None) -> int:
     if found is None:
         return 0
     store = store_of(index)
-    after = edit(store, found.view.state, Changes(removed=tuple(found.places)), embedding_of(index.model))
+    after = edit(store, found.view.state, Changes(removed=tuple(found.places)), embedding_of(model))
     _commit(index, found, store.view(after), by)
     return len(found.places)
 

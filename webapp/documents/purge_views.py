@@ -11,10 +11,10 @@ from django.shortcuts import get_object_or_404, redirect, render
 
 from webapp.documents import purging, remaining, touched, viewing
 from webapp.documents.remaining import RemovalStage
-from webapp.documents.states import EditConflict
 from webapp.documents.views import with_corpus
 from webapp.models import DocumentStatus, Purge
 from webapp.pages.guards import console_form, console_page, staff_member
+from webapp.serving.states import EditConflict
 
 _UNCONFIRMED: Final = "Tick the box first: a purge cannot be undone."
 

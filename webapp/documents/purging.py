@@ -15,19 +15,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import Case, QuerySet, When
 from django.utils import timezone
 
 from realm_core.errors import RealmError
 from webapp.documents import lineage, originals
 from webapp.documents.inputs import BASE_FORMAT
-from webapp.documents.states import ATTEMPTS, EditConflict, Overtaken, advanced
 from webapp.documents.viewing import DocumentMissing
 from webapp.models import (
     AskedAnswer,
@@ -40,11 +41,13 @@ from webapp.models import (
     EvidenceBlock,
     GoneBlock,
     IndexGeneration,
+    ModelVersion,
     Purge,
 )
 from webapp.serving.embedding import embedding_of
 from webapp.serving.engine import holder
 from webapp.serving.living import active, indexes_beside, opened, state_of, store_of
+from webapp.serving.states import Overtaken, advanced, repeated
 from webapp.storage.deleted_rows import empty_log
 from webapp.storage.places import portable
 
@@ -83,56 +86,46 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
 
     DocumentMissing for one that never was there, EditConflict; EngineUnavailable where nothing is deployed.
     """
+    purge = repeated(partial(_attempt, tuple(dict.fromkeys(document_ids)), by))
+    originals.discard(file["path"] for file in purge.files if originals.is_original(file["path"]))
+    holder().follow()
+    empty_log()
+    return purge
+
+
+def _attempt(
+    ids: Sequence[str], by: User | None, index: IndexGeneration, model: ModelVersion, _row: CorpusState | None
+) -> Purge:
     from realm_core.living.purging import NotHeld
     from realm_core.living.purging import purge as purge_files
 
-    ids = tuple(dict.fromkeys(document_ids))
-    for _ in range(ATTEMPTS):
-        deployment = active()  # a fold that overtakes a purge changes the index
-        index = deployment.index
-        store, embed = store_of(index), embedding_of(deployment.model)
-        places = _places(index)
-        standings = _standings(places)
-        blocks = _blocks_of(standings, ids)
-        for document_id in ids:
-            if document_id not in blocks:
-                raise DocumentMissing(document_id)
-        state, others = standings[0].view.state, [(store_of(one.index), one.view.state) for one in standings[1:]]
-        made: list[Purge] = []
+    places = _places(index)
+    standings = _standings(places)
+    blocks = _blocks_of(standings, ids)
+    for document_id in ids:
+        if document_id not in blocks:
+            raise DocumentMissing(document_id)
+    (store, state), *others = [(store_of(one.index), one.view.state) for one in standings]
+    made: list[Purge] = []
 
-        def check(index: IndexGeneration = index, places: list[_Place] = places) -> None:
-            if places != _places(index):
-                raise Overtaken
+    def check() -> None:
+        if places != _places(index):
+            raise Overtaken
 
-        def commit(
-            after: LivingState,
-            receipt: Receipt | None,
-            after_others: Sequence[LivingState],
-            standings: list[_Standing] = standings,
-            blocks: dict[str, set[str]] = blocks,
-            made: list[Purge] = made,
-        ) -> None:
-            states = (after, *after_others)
-            views = [store_of(one.index).view(state) for one, state in zip(standings, states, strict=True)]
-            made.append(_commit(standings, views, blocks, receipt, by))
+    def commit(after: LivingState, receipt: Receipt | None, after_others: Sequence[LivingState]) -> None:
+        states = zip(standings, (after, *after_others), strict=True)
+        views = [store_of(one.index).view(state) for one, state in states]
+        made.append(_commit(standings, views, blocks, receipt, by))
 
-        try:
-            try:
-                _, receipt = purge_files(store, state, ids, embed, others=others, check=check, commit=commit)
-            except NotHeld:  # their files have gone already, and kept answers may still quote them
-                commit(state, None, [one.view.state for one in standings[1:]])
-            else:
-                if not made:  # an earlier purge of the same documents died behind its commit: its files alone were left
-                    made += [one for one in index.purges.all() if one.document_ids == sorted(blocks)][:1]
-                if not made:
-                    commit(state, receipt, [one.view.state for one in standings[1:]])
-        except Overtaken:
-            continue
-        originals.discard(file["path"] for file in made[0].files if originals.is_original(file["path"]))
-        holder().follow()
-        empty_log()
-        return made[0]
-    raise EditConflict
+    receipt: Receipt | None = None
+    with suppress(NotHeld):  # their files have gone already, and kept answers may still quote them
+        embed = embedding_of(model)
+        _, receipt = purge_files(store, state, ids, embed, others=others, check=check, commit=commit)
+    if not made and receipt is not None:  # an earlier purge of these died behind its commit: its files alone were left
+        made += [one for one in index.purges.all() if one.document_ids == sorted(blocks)][:1]
+    if not made:
+        commit(state, receipt, [other for _, other in others])
+    return made[0]
 
 
 def cut_purged() -> int:
@@ -234,33 +227,28 @@ def _commit(
         for document_id, own in blocks.items()
     }
     elsewhere = _holding_elsewhere(index, {block_id for own in gone.values() for block_id in own})
-    try:
-        with transaction.atomic():
-            states = {
-                one.index.pk: advanced(one.index, one.row, one.view.state, view.state, by)
-                for one, view in zip(standings, after, strict=True)
-                if one.index == index or one.row is not None or view.state != one.view.state
-            }
-            files = originals.receipt_files(
-                _rows(index, [*blocks]).exclude(original="").values_list("original", flat=True)
-            )
-            changes = []
-            for document_id in blocks:
-                for document in _emptied(standings, document_id):
-                    was, now = states.get(document.index_id) or _unchanged(document)
-                    # Each block is once in the ledger.
-                    taken = gone[document_id] if document.index_id == index.pk else []
-                    changes.append(purged_change(document, was, now, taken, by))
-            answers = record_purged(changes)
-            ids = sorted(blocks)
-            told = _receipt_fields(receipt)
-            told["files"] += files
-            told["remaining"] += elsewhere
-            purge = Purge.objects.create(index=index, document_ids=ids, answers=answers, by=by, **told)
-            AuditEntry.record("document.purge", purge, by=by, documents=purge.document_ids, receipt=str(purge.pk))
-            return purge
-    except IntegrityError:  # a first edit at the same moment
-        raise Overtaken from None
+    with transaction.atomic():
+        states = {
+            one.index.pk: advanced(one.index, one.row, one.view.state, view.state, by)
+            for one, view in zip(standings, after, strict=True)
+            if one.index == index or one.row is not None or view.state != one.view.state
+        }
+        files = originals.receipt_files(_rows(index, [*blocks]).exclude(original="").values_list("original", flat=True))
+        changes = []
+        for document_id in blocks:
+            for document in _emptied(standings, document_id):
+                was, now = states.get(document.index_id) or _unchanged(document)
+                # Each block is once in the ledger.
+                taken = gone[document_id] if document.index_id == index.pk else []
+                changes.append(purged_change(document, was, now, taken, by))
+        answers = record_purged(changes)
+        ids = sorted(blocks)
+        told = _receipt_fields(receipt)
+        told["files"] += files
+        told["remaining"] += elsewhere
+        purge = Purge.objects.create(index=index, document_ids=ids, answers=answers, by=by, **told)
+        AuditEntry.record("document.purge", purge, by=by, documents=purge.document_ids, receipt=str(purge.pk))
+        return purge
 
 
 def _unchanged(document: Document) -> tuple[CorpusState, CorpusState]:

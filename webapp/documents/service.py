@@ -15,12 +15,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
-from realm_core.errors import RealmError
 from webapp.documents import fetching, originals
 from webapp.documents.inputs import BASE_FORMAT, DocumentInput, ReadDocument, Unreadable, checked, named, read
-from webapp.documents.states import ATTEMPTS, EditConflict, Overtaken, advanced
 from webapp.documents.versions import Versions, require
 from webapp.documents.viewing import DocumentMissing
 from webapp.models import (
@@ -40,6 +38,7 @@ from webapp.refusals import StateConflict
 from webapp.serving.embedding import embedding_of
 from webapp.serving.engine import holder
 from webapp.serving.living import active, current_view, opened, store_of
+from webapp.serving.states import Overtaken, advanced, repeated
 
 if TYPE_CHECKING:
     from realm_core.living.documents import LivingDocument
@@ -48,13 +47,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Edited:
-    """The result of an edit. state: the row that is now current; None if no document was ever edited.
+    """The result of an edit. document_ids: of all inputs or removed documents. changes: one per changed document.
 
-    document_ids: of all inputs or removed documents. changes: one per document that has changed.
     timings_ms: read, publish (with embedding), commit, open. replaced: paths of the kept PDFs that were theirs before.
     """
 
-    state: CorpusState | None
     document_ids: list[str]
     changes: list[CorpusChange] = field(default_factory=list)
     timings_ms: dict[str, float] = field(default_factory=dict)
@@ -106,7 +103,7 @@ def remove(
                 raise DocumentMissing(document_id)
             require(view.document(there[document_id]), versions)
 
-    return _edit(_Edit((), ids, look, by, kept), {})
+    return _Edit((), ids, look, by, kept).made()
 
 
 def put(
@@ -122,7 +119,7 @@ def put(
     above: an index that does not answer yet; None: the one that answers.
     Unreadable, EditConflict; EngineUnavailable where nothing is deployed.
     """
-    return _edit(_Edit(tuple(taken), tuple(removed), lambda view: None, by, None, above), {})
+    return _Edit(taken, removed, lambda view: None, by, above=above).made()
 
 
 def content_hash(document: LivingDocument) -> str:
@@ -160,7 +157,7 @@ def _read_and_edit(
     taken = [one if one.pdf is None else replace(one, original=originals.keep(one.pdf)) for one in taken]
     read_ms = (time.perf_counter() - began) * 1e3
     try:
-        return _edit(_Edit(tuple(taken), (), look, by, kept), {"read": read_ms})
+        return _Edit(taken, (), look, by, kept, timings_ms={"read": read_ms}).made()
     finally:  # nothing names those of an edit that was refused, or that changed nothing
         originals.discard(one.original for one in taken)
 
@@ -199,150 +196,122 @@ def _present(document_id: str) -> LivingDocument:
 class _Edit:
     """taken: documents to write. removed: ids to remove. look: refuses what does not fit a state.
 
-    above: as in `put`.
+    above: as in `put`. timings_ms: of what came before.
     """
 
-    taken: tuple[ReadDocument, ...]
-    removed: tuple[str, ...]
+    taken: Sequence[ReadDocument]
+    removed: Sequence[str]
     look: Callable[[CorpusView], None]
     by: User | str | None
-    kept: Kept | None
+    kept: Kept | None = None
     above: IndexGeneration | None = None
+    timings_ms: dict[str, float] = field(default_factory=dict)
 
     @property
     def person(self) -> User | None:
         return self.by if isinstance(self.by, User) else None
 
+    @property
+    def ids(self) -> list[str]:
+        return [*(one.document.id for one in self.taken), *self.removed]
 
-def _edit(edit: _Edit, timings_ms: dict[str, float]) -> Edited:
-    for _ in range(ATTEMPTS):
-        if edit.above is not None:
-            index, model = edit.above, edit.above.model
-        else:
-            deployment = active()  # a fold or a deployment that overtakes an edit changes the index
-            index, model = deployment.index, deployment.model
-        row = index.state_now()
+    def made(self) -> Edited:
+        return repeated(self._attempt, self.above)
+
+    def _attempt(self, index: IndexGeneration, model: ModelVersion, row: CorpusState | None) -> Edited:
+        from realm_core.living.documents import Changes, DocumentRefused
+        from realm_core.living.editing import edit as edit_corpus
+
+        changes = Changes(tuple(one.document for one in self.taken), tuple(self.removed))
+        began = time.perf_counter()
+        store, embed = store_of(index), embedding_of(model)
+        view = opened(index, row)
+        self.look(view)
         try:
-            return _attempt(edit, index, model, row, timings_ms)
-        except Overtaken:
-            continue
-        except RealmError:  # a purge meanwhile removes the segments of the state that was read
-            if index.state_now() == row:
-                raise
-    raise EditConflict
+            after = edit_corpus(store, view.state, changes, embed)
+        except DocumentRefused as error:
+            files = {one.document.id: one.name for one in self.taken}
+            raise Unreadable(*(named(files.get(one, ""), why) for one, why in error.reasons.items())) from None
+        published = time.perf_counter()
+        edited = self._commit(index, row, view, store.view(after))
+        committed = time.perf_counter()
+        originals.discard(edited.replaced)
+        holder().follow()
+        done = time.perf_counter()
+        edited.timings_ms.update(
+            self.timings_ms,
+            publish=(published - began) * 1e3,
+            commit=(committed - published) * 1e3,
+            open=(done - committed) * 1e3,
+        )
+        return edited
 
-
-def _attempt(
-    edit: _Edit, index: IndexGeneration, model: ModelVersion, row: CorpusState | None, timings_ms: dict[str, float]
-) -> Edited:
-    from realm_core.living.documents import Changes, DocumentRefused
-    from realm_core.living.editing import edit as edit_corpus
-
-    changes = Changes(tuple(one.document for one in edit.taken), edit.removed)
-    began = time.perf_counter()
-    store, embed = store_of(index), embedding_of(model)
-    view = opened(index, row)
-    edit.look(view)
-    try:
-        after = edit_corpus(store, view.state, changes, embed)
-    except DocumentRefused as error:
-        files = {one.document.id: one.name for one in edit.taken}
-        raise Unreadable(*(named(files.get(one, ""), why) for one, why in error.reasons.items())) from None
-    published = time.perf_counter()
-    edited = _commit(index, edit, row, view, store.view(after))
-    committed = time.perf_counter()
-    originals.discard(edited.replaced)
-    holder().follow()
-    done = time.perf_counter()
-    edited.timings_ms.update(
-        timings_ms,
-        publish=(published - began) * 1e3,
-        commit=(committed - published) * 1e3,
-        open=(done - committed) * 1e3,
-    )
-    return edited
-
-
-def _commit(
-    index: IndexGeneration, edit: _Edit, row: CorpusState | None, before: CorpusView, after: CorpusView
-) -> Edited:
-    """Make the new state the current one, with all rows of the edit, or raise Overtaken."""
-    ids = [*(one.document.id for one in edit.taken), *edit.removed]
-    try:
+    def _commit(self, index: IndexGeneration, row: CorpusState | None, before: CorpusView, after: CorpusView) -> Edited:
+        """Make the new state the current one, with all rows of the edit, or raise Overtaken."""
         with transaction.atomic():
-            if edit.above is None:
+            if self.above is None:
                 # A deployment locks this row, too: it sees this edit, or this edit goes above what it deployed.
                 answering = Deployment.objects.select_for_update(no_key=True).filter(is_active=True, index=index)
                 if not answering.exists():
                     raise Overtaken
-            if before.state == after.state:
-                edited = Edited(row, ids)
-            else:
-                edited = _store_edit(index, edit, row, before, after, ids)
-            _attach(index, edit.taken)
-            if edit.kept is not None:
-                edit.kept(edited)
+            edited = Edited(self.ids)
+            if before.state != after.state:
+                self._store(edited, index, row, before, after)
+            _attach(index, self.taken)
+            if self.kept is not None:
+                self.kept(edited)
             return edited
-    except IntegrityError:  # two first edits at once, or two that add the same document
-        raise Overtaken from None
 
-
-def _store_edit(
-    index: IndexGeneration,
-    edit: _Edit,
-    row: CorpusState | None,
-    before: CorpusView,
-    after: CorpusView,
-    ids: Sequence[str],
-) -> Edited:
-    # Before the first edit there is no row of a state that a fold would have changed.
-    if row is None and IndexGeneration.every.select_for_update().get(pk=index.pk).folded_into_id is not None:
-        raise Overtaken
-    row, current = advanced(index, row, before.state, after.state, edit.person)
-    taken = {one.document.id: one for one in edit.taken}
-    was, now = before.with_ids(ids), after.with_ids(ids)
-    changes = []
-    replaced = []
-    for document_id in ids:
-        old = before.document(was[document_id]) if document_id in was else None
-        new = after.document(now[document_id]) if document_id in now else None
-        if old == new:
-            continue
-        document = _row(index, old, new)
-        replaced.append(document.original)
-        _update(document, old, new, taken.get(document_id), edit.person)
-        old_blocks = _block_ids(before, was.get(document_id))
-        new_blocks = _block_ids(after, now.get(document_id))
-        document.blocks = len(new_blocks)
-        document.save()
-        kind = _kind(old, new)
-        changes.append(
-            CorpusChange.objects.create(
+    def _store(
+        self,
+        edited: Edited,
+        index: IndexGeneration,
+        row: CorpusState | None,
+        before: CorpusView,
+        after: CorpusView,
+    ) -> None:
+        """The rows of an edit that changes something, in `edited`."""
+        # Before the first edit there is no row of a state that a fold would have changed.
+        if row is None and IndexGeneration.every.select_for_update().get(pk=index.pk).folded_into_id is not None:
+            raise Overtaken
+        row, current = advanced(index, row, before.state, after.state, self.person)
+        taken = {one.document.id: one for one in self.taken}
+        was, now = before.with_ids(self.ids), after.with_ids(self.ids)
+        for document_id in self.ids:
+            old = before.document(was[document_id]) if document_id in was else None
+            new = after.document(now[document_id]) if document_id in now else None
+            if old == new:
+                continue
+            document = Document.objects.filter(index=index, document_id=document_id).first()
+            document = document or Document(index=index, document_id=document_id, format=BASE_FORMAT)
+            edited.replaced.append(document.original)
+            _update(document, old, new, taken.get(document_id), self.person)
+            old_blocks = _block_ids(before, was.get(document_id))
+            new_blocks = _block_ids(after, now.get(document_id))
+            kind = ChangeKind.ADDED if old is None else ChangeKind.REMOVED if new is None else ChangeKind.CHANGED
+            document.status, action = _OUTCOMES[kind]
+            document.blocks = len(new_blocks)
+            document.save()
+            change = CorpusChange.objects.create(
                 kind=kind,
                 document=document,
                 before=row,
                 after=current,
                 blocks_gone=[one for one in old_blocks if not after.rows_with(one)],
                 blocks_new=[one for one in new_blocks if not before.rows_with(one)],
-                by=edit.person,
+                by=self.person,
             )
-        )
-        AuditEntry.record(_ACTIONS[kind], document, by=edit.by, state=after.state.id, blocks=document.blocks)
-    GoneBlock.follow(changes)
-    return Edited(current, list(ids), changes, replaced=replaced)
+            edited.changes.append(change)
+            AuditEntry.record(action, document, by=self.by, state=after.state.id, blocks=document.blocks)
+        GoneBlock.follow(edited.changes)
 
 
-_ACTIONS: Final = {
-    ChangeKind.ADDED: "document.add",
-    ChangeKind.CHANGED: "document.change",
-    ChangeKind.REMOVED: "document.remove",
+# The status of a document after a change, and the action in the audit trail.
+_OUTCOMES: Final = {
+    ChangeKind.ADDED: (DocumentStatus.CURRENT, "document.add"),
+    ChangeKind.CHANGED: (DocumentStatus.CHANGED, "document.change"),
+    ChangeKind.REMOVED: (DocumentStatus.REMOVED, "document.remove"),
 }
-
-
-def _kind(old: LivingDocument | None, new: LivingDocument | None) -> ChangeKind:
-    if new is None:
-        return ChangeKind.REMOVED
-    return ChangeKind.ADDED if old is None else ChangeKind.CHANGED
 
 
 def _attach(index: IndexGeneration, taken: Sequence[ReadDocument]) -> None:
@@ -353,14 +322,6 @@ def _attach(index: IndexGeneration, taken: Sequence[ReadDocument]) -> None:
             rows.exclude(status__in=GONE).update(original=one.original)
 
 
-def _row(index: IndexGeneration, old: LivingDocument | None, new: LivingDocument | None) -> Document:
-    """The row of a document as it was, a new one if it had none."""
-    shown = new or old
-    assert shown is not None
-    document = Document.objects.filter(index=index, document_id=shown.id).first()
-    return document or Document(index=index, document_id=shown.id, format=BASE_FORMAT)
-
-
 def _update(
     document: Document,
     old: LivingDocument | None,
@@ -368,7 +329,7 @@ def _update(
     taken: ReadDocument | None,
     by: User | None,
 ) -> None:
-    """Set a row to what the document is now, without saving it. taken: what it was read from; None: it was removed."""
+    """Set what a row says of its document, without saving it. taken: what that was read from; None: it was removed."""
     shown = new or old
     assert shown is not None
     if new is not None:
@@ -380,11 +341,6 @@ def _update(
     document.attribution, document.language, document.date = shown.attribution, shown.language, shown.date
     document.tags, document.collection = list(shown.tags), shown.collection
     document.content_hash = content_hash(shown)
-    document.status = {
-        ChangeKind.ADDED: DocumentStatus.CURRENT,
-        ChangeKind.CHANGED: DocumentStatus.CHANGED,
-        ChangeKind.REMOVED: DocumentStatus.REMOVED,
-    }[_kind(old, new)]
 
 
 def _block_ids(view: CorpusView, row: int | None) -> list[str]:

@@ -27,7 +27,6 @@ from realm_core.corpus.tasks import PACKAGES
 from realm_core.errors import RealmError
 from webapp.deployments import service as deploying
 from webapp.deployments.service import PairCheck
-from webapp.documents.states import EditConflict
 from webapp.evaluations.service import Candidate, measure_missing
 from webapp.jobs.service import AlreadyActive, carried_over, start
 from webapp.models import (
@@ -46,6 +45,7 @@ from webapp.models import (
 from webapp.models.schedule import ScheduleStage
 from webapp.refusals import Missing
 from webapp.schedules import growth
+from webapp.serving.states import EditConflict
 
 _WEEK_H: Final = 7 * 24
 _WHEN: Final = ("trigger", "hours", "at", "weekday", "enabled")

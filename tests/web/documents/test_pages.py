@@ -23,9 +23,9 @@ from webapp.documents import fetching, service, viewing, views
 from webapp.documents.forms import FilesForm
 from webapp.documents.inputs import Address, DocumentInput, File, Text
 from webapp.documents.service import Edited
-from webapp.documents.states import EditConflict
 from webapp.models import AskedAnswer, CorpusChange, Deployment, Document, Fetch, FetchState, GoneBlock
 from webapp.serving.engine import EngineUnavailable
+from webapp.serving.states import EditConflict
 from webapp.storage.places import fetched_dir
 
 pytestmark = pytest.mark.django_db
@@ -38,7 +38,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[DocumentInput]:
 
     def add(documents: Sequence[DocumentInput], *, by: User | None) -> Edited:
         seen.extend(documents)
-        return Edited(None, [])
+        return Edited([])
 
     monkeypatch.setattr(service, "add", add)
     return seen

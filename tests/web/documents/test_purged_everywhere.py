@@ -26,6 +26,7 @@ from webapp.documents.viewing import show
 from webapp.models import AskedAnswer, CorpusState, Deployment, Document, GoneBlock, IndexGeneration, Purge
 from webapp.serving import living
 from webapp.serving.engine import load_engine
+from webapp.serving.states import Overtaken
 from webapp.storage.places import resolve
 
 NILE = DocumentInput(Text("The Nile is a river in Africa, written anew."), "Nile", "Nile", licence="CC0")
@@ -202,7 +203,7 @@ def test_edits_without_end_are_told_to_who_deploys(
     answering: Deployment, another_index: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def overtaken(*_: Any) -> None:
-        raise purging.Overtaken
+        raise Overtaken
 
     monkeypatch.setattr(purging, "_places", lambda index: [(index, None)])
     purging.purge(["Nile"], by=None)

@@ -22,7 +22,6 @@ from webapp.documents import purging
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.listing import listed
-from webapp.documents.states import state_row
 from webapp.documents.viewing import DocumentMissing, show
 from webapp.models import (
     AskedAnswer,
@@ -36,6 +35,7 @@ from webapp.models import (
 )
 from webapp.serving import living
 from webapp.serving.engine import EngineUnavailable, holder, load_engine
+from webapp.serving.states import Overtaken, state_row
 
 TURKU = DocumentInput(
     Text("Turku is a city in Finland.\nIts castle was founded in 1280."), "turku", "Turku", licence="CC0"
@@ -237,7 +237,7 @@ def test_one_whose_commit_failed_has_not_happened(answering: Deployment, monkeyp
     documents.remove(["turku"], by=None)
 
     def overtaken() -> None:
-        raise purging.Overtaken
+        raise Overtaken
 
     meanwhile(monkeypatch, purging, "_commit", overtaken)
     purge = purging.purge(["turku"], by=None)

@@ -73,7 +73,7 @@ def test_malformed_entity_tags_are_refused(edit: Edit) -> None:
 
 @pytest.mark.parametrize("method", BODIES)
 def test_no_other_edit_comes_between_check_and_commit(method: str, edit: Edit, monkeypatch: pytest.MonkeyPatch) -> None:
-    meanwhile(monkeypatch, service, "_commit", lambda: _another("Another text."))
+    meanwhile(monkeypatch, service._Edit, "_commit", lambda: _another("Another text."))
     problem(edit(method, f'"{_shown()["version"]}"'), 412)
     assert _shown()["text"] == "Another text."
 

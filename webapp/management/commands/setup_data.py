@@ -28,12 +28,12 @@ from realm_core.index.manifest import SHIPPED, is_complete, read_manifest
 from realm_core.index.tasks import Index
 from webapp.artefacts.registering import adopt_model, is_there, record_corpus, record_index
 from webapp.deployments import service as deploying
-from webapp.documents.states import EditConflict
 from webapp.environment import first_password
 from webapp.management.operator import OperatorCommand
 from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, ModelVersion, Purpose, QuestionSet
 from webapp.operations.activity import run_activity
 from webapp.questions import service as questions
+from webapp.serving.states import EditConflict
 from webapp.storage.places import corpora_dir, first_password_path, indexes_dir, resolve
 
 DEFAULT_CORPUS = "vital-en"

@@ -6,17 +6,22 @@ state.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from django.contrib.auth.models import User
+from django.db import IntegrityError
 
-from webapp.models import CorpusState, IndexGeneration
+from realm_core.errors import RealmError
+from webapp.models import CorpusState, IndexGeneration, ModelVersion
 from webapp.refusals import StateConflict
+from webapp.serving.living import active
 
 if TYPE_CHECKING:
     from realm_core.living.state import LivingState
 
-ATTEMPTS: Final = 5  # of one edit or purge
+T = TypeVar("T")
+_ATTEMPTS: Final = 5
 
 
 class Overtaken(Exception):
@@ -30,6 +35,31 @@ class EditConflict(StateConflict):
 
     def __init__(self) -> None:
         super().__init__("Others are editing the corpus at this moment; nothing of this edit has happened.")
+
+
+def repeated(
+    attempt: Callable[[IndexGeneration, ModelVersion, CorpusState | None], T], above: IndexGeneration | None = None
+) -> T:
+    """Make an edit, and again each time that another one overtakes it. EditConflict; EngineUnavailable.
+
+    attempt: given an index, a model that embeds its blocks, and the row of its state; Overtaken and IntegrityError (two
+    first edits at once, or two that add the same document) repeat it. above: an index; None: the one that answers.
+    """
+    for _ in range(_ATTEMPTS):
+        if above is not None:
+            index, model = above, above.model
+        else:
+            deployment = active()  # a fold or a deployment that overtakes an edit changes the index
+            index, model = deployment.index, deployment.model
+        row = index.state_now()
+        try:
+            return attempt(index, model, row)
+        except (Overtaken, IntegrityError):
+            continue
+        except RealmError:  # a purge meanwhile removes the segments of the state that was read
+            if index.state_now() == row:
+                raise
+    raise EditConflict
 
 
 def state_row(index: IndexGeneration, state: LivingState, by: User | None) -> CorpusState:
