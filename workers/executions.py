@@ -24,8 +24,7 @@ from realm_core.settings import FILE, describe
 from realm_core.task import JobPart, Task
 from realm_core.tasks import JOBS
 from webapp.artefacts.registering import record_corpus, record_index, record_model, record_spans
-from webapp.documents import folding, joining
-from webapp.documents.joining import JoinFiles
+from webapp.documents import folding
 from webapp.kinds import KINDS, Parameters
 from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, Job, ModelVersion
 from webapp.questions import service as questions
@@ -44,6 +43,7 @@ from webapp.storage.places import (
     sources_dir,
     spans_dir,
 )
+from workers.joining import JoinFiles
 
 _UNFIT = re.compile(r"[^\w.]+", re.ASCII)  # for the name of a folder
 
@@ -269,13 +269,15 @@ def _record_index(job: Job, result: dict[str, Any]) -> dict[str, Any]:
 def _record_base(job: Job, result: dict[str, Any]) -> dict[str, Any]:
     """The corpus and the index that a join made. states: rows of the states that were joined, as `index` names them."""
     indexes = parameters_of(job)["index"]
-    try:
-        index = joining.record(indexes, result, job=job)
-    except joining.PurgedMeanwhile as purged:
-        raise RunAgain(str(purged)) from None
-    states = JoinFiles.of(job, indexes).rows()
+    files = JoinFiles.of(job, indexes)
+    snapshot, generation = Path(result["snapshot"]), Path(result["generation"])
+    if files.out_of_date(indexes):
+        files.discard(snapshot, generation)
+        raise RunAgain("Documents were purged meanwhile.")
+    record_corpus(snapshot, job=job)
+    index = record_index(generation, model=indexes[0].model, job=job)
     made = {"index": index.pk, "generation": index.generation, "corpus": index.corpus_id}
-    return {**made, "articles": index.corpus.articles, "blocks": index.rows, "states": states}
+    return {**made, "articles": index.corpus.articles, "blocks": index.rows, "states": files.rows()}
 
 
 def _record_deployment(job: Job, result: dict[str, Any]) -> dict[str, Any]:

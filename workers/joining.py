@@ -1,6 +1,6 @@
 """Joining: several corpora, with what was edited above their indexes, become one corpus and one index.
 
-job `join` (realm_core.living.joining, in a process of a worker) → `record`: the rows of both → deployed like any other
+job `join` (realm_core.living.joining, in a process of its own) → the rows of both → deployed like any other
 
 The job joins the states that are current at its first attempt. What is edited above a part later is not in the joined
 corpus: join again, under the same name, and what was edited above the joined one is brought over.
@@ -8,15 +8,12 @@ corpus: join again, under the same name, and what was edited above the joined on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from realm_core.errors import RealmError
 from realm_core.files import read_json, write_json
 from realm_core.object_store import remove_published
-from webapp.artefacts.registering import record_corpus, record_index
 from webapp.documents.purge_masks import purged_ids
 from webapp.models import IndexGeneration, Job
 from webapp.serving.living import folders_of, state_of
@@ -56,28 +53,13 @@ class JoinFiles:
         """Whether documents were purged since."""
         return bool(read_json(self.purged) != _purged(indexes))
 
-    def remove(self) -> None:
-        """So that the next attempt joins what is current then."""
-        self._rows.unlink(missing_ok=True)
-
-
-class PurgedMeanwhile(RealmError):
-    """Documents were purged while their corpus was joined; what was made is removed."""
-
-
-def record(indexes: Sequence[IndexGeneration], result: Mapping[str, Any], *, job: Job) -> IndexGeneration:
-    """Record the corpus and the index that a job's process made of some indexes. PurgedMeanwhile."""
-    snapshot, generation = Path(result["snapshot"]), Path(result["generation"])
-    files = JoinFiles.of(job, indexes)
-    if files.out_of_date(indexes):
+    def discard(self, snapshot: Path, generation: Path) -> None:
+        """Remove what was made of them; the next attempt joins what is current then."""
         from realm_core.corpus.store import remove_snapshot  # loads pyarrow
 
         remove_published(generation)
         remove_snapshot(snapshot)
-        files.remove()
-        raise PurgedMeanwhile("Documents were purged meanwhile.")
-    record_corpus(snapshot, job=job)
-    return record_index(generation, model=indexes[0].model, job=job)
+        self._rows.unlink(missing_ok=True)
 
 
 def _purged(indexes: Sequence[IndexGeneration]) -> dict[str, list[str]]:
