@@ -19,6 +19,7 @@ from webapp.filling import urls as filling
 from webapp.jobs import urls as jobs
 from webapp.mcp import urls as mcp
 from webapp.operations import urls as operations
+from webapp.originals import urls as originals
 from webapp.pages.about import how_it_works
 from webapp.questions import urls as questions
 from webapp.rest import urls as rest
@@ -48,6 +49,7 @@ REST = [
     *filling.rest,
     *articles.rest,
     *documents.rest,
+    *originals.rest,
     *collections.rest,
     *feedback.rest,
     *questions.rest,
@@ -72,7 +74,7 @@ urlpatterns = [
     *mcp.site,
     *asking.site,
     *articles.site,
-    *documents.site,
+    *originals.site,
     *feedback.site,
     *explaining.site,
     *filling.site,

@@ -27,7 +27,7 @@ from django.db.models import Case, QuerySet, When
 from django.utils import timezone
 
 from realm_core.errors import RealmError
-from webapp.documents import lineage, originals
+from webapp.documents import lineage
 from webapp.documents.inputs import BASE_FORMAT
 from webapp.documents.viewing import DocumentMissing
 from webapp.models import (
@@ -44,6 +44,7 @@ from webapp.models import (
     ModelVersion,
     Purge,
 )
+from webapp.originals import service as originals
 from webapp.serving.embedding import embedding_of
 from webapp.serving.engine import holder
 from webapp.serving.living import active, indexes_beside, opened, state_of, store_of
@@ -87,7 +88,7 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
     DocumentMissing for one that never was there, EditConflict; EngineUnavailable where nothing is deployed.
     """
     purge = repeated(partial(_attempt, tuple(dict.fromkeys(document_ids)), by))
-    originals.discard(file["path"] for file in purge.files if originals.is_original(file["path"]))
+    originals.discard(file["path"] for file in purge.files)
     holder().follow()
     empty_log()
     return purge

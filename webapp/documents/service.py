@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from webapp.documents import fetching, originals
+from webapp.documents import fetching
 from webapp.documents.inputs import BASE_FORMAT, DocumentInput, ReadDocument, Unreadable, checked, named, read
 from webapp.documents.versions import Versions, require
 from webapp.documents.viewing import DocumentMissing
@@ -34,6 +34,7 @@ from webapp.models import (
     IndexGeneration,
     ModelVersion,
 )
+from webapp.originals import service as originals
 from webapp.refusals import StateConflict
 from webapp.serving.embedding import embedding_of
 from webapp.serving.engine import holder

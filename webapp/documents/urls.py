@@ -9,8 +9,6 @@ from webapp.documents import (
     change_views,
     ledger_api,
     ledger_views,
-    original_api,
-    original_views,
     purge_api,
     purge_views,
     views,
@@ -33,16 +31,11 @@ console = [
     path("documents/changes/<int:pk>/again/", ledger_views.ask_again, name="manage-document-change-again"),
 ]
 
-site = [
-    path("documents/original/", original_views.original, name="document-original"),
-]
-
 rest = [
     path("documents", _uploads(api.DocumentsView.as_view()), name="api-documents"),
     path("documents/bulk", _uploads(api.BulkView.as_view()), name="api-documents-bulk"),
     path("purges", purge_api.PurgesView.as_view(), name="api-purges"),
     path("purges/<uuid:purge_id>", purge_api.PurgeView.as_view(), name="api-purge"),
-    path("originals/<any_text:document_id>", original_api.OriginalView.as_view(), name="api-original"),
     path("document-changes", ledger_api.DocumentChangesView.as_view(), name="api-document-changes"),
     path("document-changes/<int:change_id>/answers", ledger_api.ChangeAnswersView.as_view(), name="api-change-answers"),
     # Before the document itself, whose id may have any characters.

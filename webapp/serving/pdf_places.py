@@ -1,7 +1,7 @@
 """Where blocks of evidence stand in the PDFs that their documents were read from.
 
 A section of a PDF is named with its page (`webapp/documents/inputs.py`), and the PDF itself is kept
-(`webapp/documents/originals.py`).
+(`webapp/originals/service.py`).
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ def keep(content: bytes) -> str:
 
 
 def discard(paths: Iterable[str]) -> None:
-    """Remove those of the files that no row names. While a backup is written they are left to the sweep."""
-    wanted = {path for path in paths if path}
+    """Remove the kept PDFs among some files that no row names. While a backup is written they are left to the sweep."""
+    wanted = {path for path in paths if resolve(path).parent == originals_dir()}
     if not wanted:
         return
     try:
@@ -72,11 +72,6 @@ def _changed_at(path: Path) -> float:
 
 def _unnamed(paths: set[str]) -> set[str]:
     return paths - set(Document.objects.filter(original__in=paths).values_list("original", flat=True))
-
-
-def is_original(path: str) -> bool:
-    """Whether a path in the data folder is that of a kept PDF."""
-    return resolve(path).parent == originals_dir()
 
 
 def receipt_files(paths: Iterable[str]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.access.collections import access_of
 from webapp.access.roles import Action
-from webapp.documents import originals
+from webapp.originals import service as originals
 from webapp.pages.guards import allowed
 from webapp.serving.engine import EngineUnavailable
 

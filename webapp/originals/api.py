@@ -10,8 +10,8 @@ from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 
 from webapp.access.collections import access_of
-from webapp.documents import originals
-from webapp.documents.original_views import pdf_response
+from webapp.originals import service as originals
+from webapp.originals.views import pdf_response
 from webapp.rest.base import DocumentsReadView, Renderer
 from webapp.rest.operation import given, operation
 

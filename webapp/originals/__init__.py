@@ -1,0 +1,1 @@
+"""The PDFs that documents were read from: kept, shown at a page, removed."""
