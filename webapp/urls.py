@@ -17,6 +17,7 @@ from webapp.explaining import urls as explaining
 from webapp.feedback import urls as feedback
 from webapp.filling import urls as filling
 from webapp.jobs import urls as jobs
+from webapp.ledger import urls as ledger
 from webapp.mcp import urls as mcp
 from webapp.operations import urls as operations
 from webapp.originals import urls as originals
@@ -36,6 +37,7 @@ CONSOLE = [  # for staff
     *artefacts.console,
     *sources.console,
     *documents.console,
+    *ledger.console,
     *collections.console,
     *questions.console,
     *feedback.console,
@@ -49,6 +51,7 @@ REST = [
     *filling.rest,
     *articles.rest,
     *documents.rest,
+    *ledger.rest,
     *originals.rest,
     *collections.rest,
     *feedback.rest,

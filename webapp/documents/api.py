@@ -20,7 +20,7 @@ from realm_core.corpus.records import LONGEST_COLLECTION
 from webapp.access.collections import access_of
 from webapp.access.limits import asker_name
 from webapp.asking.idempotency import claim
-from webapp.documents import examples
+from webapp.documents import examples, previewing
 from webapp.documents import service as documents
 from webapp.documents.inputs import LARGEST_FILE_BYTES, LONGEST_TITLE, DocumentInput
 from webapp.documents.listing import Position, PositionLost, Wanted, following
@@ -40,6 +40,9 @@ from webapp.documents.serializers import (
     metadata_input,
 )
 from webapp.documents.viewing import described, show
+from webapp.ledger import touched
+from webapp.ledger.api import TouchedSerializer, touched_page
+from webapp.ledger.examples import TOUCHED
 from webapp.models import DocumentStatus
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.authentication import MayEdit, MayReadDocuments
@@ -252,6 +255,23 @@ class DocumentView(_DocumentsView):
             lambda kept: documents.remove([document_id], by=self.operator, kept=kept, versions=versions),
             204,
         )
+
+
+class TouchedView(EditorView):
+    """What a removal of a document would touch."""
+
+    @operation(
+        "document_touched",
+        "The stored answers that read a document",
+        "What each would be without the document, from what is stored with it: without the model. Nothing is changed.",
+        parameters=PAGING,
+        gives=TouchedSerializer,
+        examples=[given("Answers", TOUCHED)],
+    )
+    def get(self, request: Request, document_id: str) -> Response:
+        show(document_id)  # or 404
+        ids = previewing.of_removal([document_id])
+        return Response(touched_page(request, touched.reading(ids), ids, touched.summary(ids)))
 
 
 def _position(request: Request) -> Position | None:

@@ -15,7 +15,7 @@ from django.shortcuts import render
 
 from webapp.access.roles import Action
 from webapp.bodies import allow_larger_body
-from webapp.documents import fetching, previewing, service, touched
+from webapp.documents import fetching, previewing, service
 from webapp.documents.forms import CHANGING, DocumentForm, StagedForm, initial
 from webapp.documents.inputs import DocumentInput, Staged
 from webapp.documents.versions import ChangedMeanwhile
@@ -29,6 +29,7 @@ from webapp.documents.views import (
     shown_document,
     with_corpus,
 )
+from webapp.ledger import touched
 from webapp.pages.guards import console_form, staff_member
 from webapp.refusals import REFUSALS
 

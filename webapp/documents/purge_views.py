@@ -9,9 +9,10 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
-from webapp.documents import purging, remaining, touched, viewing
+from webapp.documents import purging, remaining, viewing
 from webapp.documents.remaining import RemovalStage
 from webapp.documents.views import with_corpus
+from webapp.ledger import touched
 from webapp.models import DocumentStatus, Purge
 from webapp.pages.guards import console_form, console_page, staff_member
 from webapp.serving.states import EditConflict

@@ -1,4 +1,4 @@
-"""Addresses of documents and their changes."""
+"""Addresses of documents."""
 
 from django.urls import path
 
@@ -7,8 +7,6 @@ from webapp.bodies import allow_larger_body
 from webapp.documents import (
     api,
     change_views,
-    ledger_api,
-    ledger_views,
     purge_api,
     purge_views,
     views,
@@ -26,9 +24,6 @@ console = [
     path("documents/document/remove/", views.remove_document, name="manage-document-remove"),
     path("documents/document/purge/", purge_views.purge_document, name="manage-document-purge"),
     path("documents/purges/<uuid:pk>/", purge_views.purge_page, name="manage-purge"),
-    path("documents/changes/", ledger_views.change_list, name="manage-document-changes"),
-    path("documents/changes/<int:pk>/", ledger_views.change_page, name="manage-document-change-page"),
-    path("documents/changes/<int:pk>/again/", ledger_views.ask_again, name="manage-document-change-again"),
 ]
 
 rest = [
@@ -36,9 +31,7 @@ rest = [
     path("documents/bulk", _uploads(api.BulkView.as_view()), name="api-documents-bulk"),
     path("purges", purge_api.PurgesView.as_view(), name="api-purges"),
     path("purges/<uuid:purge_id>", purge_api.PurgeView.as_view(), name="api-purge"),
-    path("document-changes", ledger_api.DocumentChangesView.as_view(), name="api-document-changes"),
-    path("document-changes/<int:change_id>/answers", ledger_api.ChangeAnswersView.as_view(), name="api-change-answers"),
     # Before the document itself, whose id may have any characters.
-    path("documents/<any_text:document_id>/touched", ledger_api.TouchedView.as_view(), name="api-document-touched"),
+    path("documents/<any_text:document_id>/touched", api.TouchedView.as_view(), name="api-document-touched"),
     path("documents/<any_text:document_id>", _uploads(api.DocumentView.as_view()), name="api-document"),
 ]

@@ -16,12 +16,14 @@ from django.utils.http import urlencode
 from realm_core.errors import RealmError
 from webapp.access.roles import Action
 from webapp.bodies import allow_larger_body
-from webapp.documents import bringing, folding, ledger, listing, previewing, service, sweeping, touched, viewing
+from webapp.documents import bringing, folding, listing, previewing, service, sweeping, viewing
 from webapp.documents.forms import ADDING, LICENCES, DocumentForm, FileForm
 from webapp.documents.inputs import Unreadable
 from webapp.documents.service import Edited
 from webapp.documents.versions import ChangedMeanwhile, only
 from webapp.documents.viewing import DocumentMissing, ShownDocument
+from webapp.ledger import service as ledger
+from webapp.ledger import touched
 from webapp.models import GONE, Collection, CorpusChange, DocumentStatus
 from webapp.pages.errors import status_of
 from webapp.pages.guards import View, console_action, console_form, console_page, staff_member

@@ -12,9 +12,10 @@ from tests.web.conftest import Person
 from tests.web.documents.conftest import titles
 from tests.web.pages import stored
 from tests.web.pages.stored import ODYSSEY
-from webapp.documents import ledger, service
+from webapp.documents import service
 from webapp.documents.inputs import DocumentInput, Text
-from webapp.documents.ledger import AskedAgain
+from webapp.ledger import service as ledger
+from webapp.ledger.service import AskedAgain
 from webapp.models import AskedAnswer, Collection, CorpusChange, Deployment
 from webapp.serving.living import current_corpus_id
 

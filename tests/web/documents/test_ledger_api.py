@@ -13,8 +13,10 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from tests.web.operating import TokenClient, post, problem
 from tests.web.pages import stored
 from tests.web.pages.stored import ODYSSEY
-from webapp.documents import ledger, service, touched
+from webapp.documents import service
 from webapp.documents.inputs import DocumentInput, Text, Unreadable
+from webapp.ledger import service as ledger
+from webapp.ledger import touched
 from webapp.models import CorpusChange, Deployment, Document
 
 FILM = {"id": "films/2001", "title": ODYSSEY[0].title, "text": ODYSSEY[0].text}

@@ -6,8 +6,8 @@ import pytest
 
 from tests.web.pages import stored
 from tests.web.pages.stored import ODYSSEY, Read
-from webapp.documents import touched
-from webapp.documents.touched import Outcome
+from webapp.ledger import touched
+from webapp.ledger.touched import Outcome
 
 pytestmark = pytest.mark.django_db
 

@@ -12,12 +12,13 @@ from typing import Any, Final
 from django.template.defaultfilters import pluralize
 
 from realm_core.errors import RealmError
-from webapp.documents import bringing, folding, previewing, purging, touched
+from webapp.documents import bringing, folding, previewing, purging
 from webapp.documents import service as documents
 from webapp.documents.inputs import Address, DocumentInput, File
 from webapp.documents.listing import Wanted, listed
-from webapp.documents.touched import Outcome
 from webapp.documents.viewing import show
+from webapp.ledger import touched
+from webapp.ledger.touched import Outcome
 from webapp.management.operator import OperatorCommand
 from webapp.models import CorpusChange, DocumentStatus, Purge
 from webapp.text import counted

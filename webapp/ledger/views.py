@@ -9,7 +9,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from webapp.access import limits
 from webapp.access.limits import TooManyQuestions
 from webapp.asking.places import batch_place
-from webapp.documents import ledger, touched
+from webapp.ledger import service as ledger
+from webapp.ledger import touched
 from webapp.models import AskedAnswer, ChangeKind, CorpusChange
 from webapp.pages.guards import console_action, console_page, staff_member
 from webapp.pages.paging import numbered_page

@@ -16,8 +16,8 @@ from redis.exceptions import RedisError
 from realm_core.errors import RealmError
 from webapp.access.collections import access_of
 from webapp.asking import service as asking
-from webapp.documents import touched
-from webapp.documents.touched import Summary
+from webapp.ledger import touched
+from webapp.ledger.touched import Summary
 from webapp.metrics.middleware import listens
 from webapp.models import AskedAnswer, ChangeKind, CorpusChange, CorpusState, EvidenceBlock, GoneBlock, Purge
 from webapp.refusals import InvalidRequest

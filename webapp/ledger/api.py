@@ -1,4 +1,4 @@
-"""The ledger over REST: the changes of documents, and the stored answers that a document or a change touches."""
+"""The ledger over REST: the changes of documents, and the stored answers that they touched."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from webapp.documents import examples, ledger, previewing, touched, viewing
-from webapp.documents.touched import Outcome, Summary, TouchedAnswer
+from webapp.ledger import examples, touched
+from webapp.ledger import service as ledger
+from webapp.ledger.touched import Outcome, Summary, TouchedAnswer
 from webapp.models import ChangeKind, CorpusChange, Document, EvidenceBlock
 from webapp.rest.base import EditorView
 from webapp.rest.lists import PAGING, RecordList, offset_in, offset_links
@@ -120,23 +121,6 @@ class ChangeAnswersSerializer(TouchedSerializer):
     )
 
 
-class TouchedView(EditorView):
-    """What a removal of a document would touch."""
-
-    @operation(
-        "document_touched",
-        "The stored answers that read a document",
-        "What each would be without the document, from what is stored with it: without the model. Nothing is changed.",
-        parameters=PAGING,
-        gives=TouchedSerializer,
-        examples=[given("Answers", examples.TOUCHED)],
-    )
-    def get(self, request: Request, document_id: str) -> Response:
-        viewing.show(document_id)  # or 404
-        ids = previewing.of_removal([document_id])
-        return Response(_page(request, touched.reading(ids), ids, touched.summary(ids)))
-
-
 class DocumentChangesView(EditorView):
     """The ledger."""
 
@@ -158,14 +142,15 @@ class ChangeAnswersView(EditorView):
     )
     def get(self, request: Request, change_id: int) -> Response:
         change = get_object_or_404(CorpusChange, pk=change_id)
-        page = _page(request, ledger.answers(change), change.blocks_gone, ledger.summary(change))
+        page = touched_page(request, ledger.answers(change), change.blocks_gone, ledger.summary(change))
         receipt = ledger.receipt(change)
         return Response({**page, "purge": receipt and receipt.pk})
 
 
-def _page(
+def touched_page(
     request: Request, answers: QuerySet[EvidenceBlock, Any], block_ids: Collection[str], summary: Summary
 ) -> dict[str, Any]:
+    """The `TouchedSerializer` of answers that read some blocks: the page that the request asks for."""
     start, count = offset_in(request)
     rows = touched.recomputed(answers[start : start + count], block_ids)
     outcomes = {one.value: summary.outcomes.get(one.value, 0) for one in Outcome}
