@@ -40,9 +40,9 @@ from webapp.documents.serializers import (
     metadata_input,
 )
 from webapp.documents.viewing import described, show
-from webapp.ledger import touched
 from webapp.ledger.api import TouchedSerializer, touched_page
 from webapp.ledger.examples import TOUCHED
+from webapp.ledger.touched import Touched
 from webapp.models import DocumentStatus
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.authentication import MayEdit, MayReadDocuments
@@ -270,8 +270,8 @@ class TouchedView(EditorView):
     )
     def get(self, request: Request, document_id: str) -> Response:
         show(document_id)  # or 404
-        ids = previewing.of_removal([document_id])
-        return Response(touched_page(request, touched.reading(ids), ids, touched.summary(ids)))
+        touched = Touched(previewing.of_removal([document_id]))
+        return Response(touched_page(request, touched, touched.summary()))
 
 
 def _position(request: Request) -> Position | None:

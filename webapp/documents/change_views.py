@@ -29,7 +29,7 @@ from webapp.documents.views import (
     shown_document,
     with_corpus,
 )
-from webapp.ledger import touched
+from webapp.ledger.touched import Touched
 from webapp.pages.guards import console_form, staff_member
 from webapp.refusals import REFUSALS
 
@@ -75,11 +75,12 @@ def _preview(request: HttpRequest, shown: ShownDocument, form: DocumentForm, giv
         raise
     if isinstance(given.source, Staged):
         form = StagedForm({**request.POST.dict(), "staged": str(given.source.fetch_id)})
+    touched = Touched(preview.gone_ids)
     context = {
         "shown": shown,
         "preview": preview,
         "form": form,
-        "summary": touched.summary(preview.gone_ids),
-        "rows": touched.recomputed(touched.reading(preview.gone_ids)[:_ROWS], preview.gone_ids),
+        "summary": touched.summary(),
+        "rows": touched.recomputed(touched.rows[:_ROWS]),
     }
     return render(request, "manage/document_preview.html", context)

@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from webapp.documents import purging, remaining, viewing
 from webapp.documents.remaining import RemovalStage
 from webapp.documents.views import with_corpus
-from webapp.ledger import touched
+from webapp.ledger.touched import Touched
 from webapp.models import DocumentStatus, Purge
 from webapp.pages.guards import console_form, console_page, staff_member
 from webapp.serving.states import EditConflict
@@ -42,7 +42,7 @@ def purge_document(request: HttpRequest) -> HttpResponse:
     context = {
         "shown": shown,
         "purged": shown.status == DocumentStatus.PURGED,
-        "summary": touched.summary(purging.blocks_of([document_id])),
+        "summary": Touched(purging.blocks_of([document_id])).summary(),
     }
     return render(request, "manage/document_purge.html", context, status=status)
 

@@ -23,7 +23,7 @@ from webapp.documents.service import Edited
 from webapp.documents.versions import ChangedMeanwhile, only
 from webapp.documents.viewing import DocumentMissing, ShownDocument
 from webapp.ledger import service as ledger
-from webapp.ledger import touched
+from webapp.ledger.touched import Touched
 from webapp.models import GONE, Collection, CorpusChange, DocumentStatus
 from webapp.pages.errors import status_of
 from webapp.pages.guards import View, console_action, console_form, console_page, staff_member
@@ -123,14 +123,13 @@ def document_page(request: HttpRequest) -> HttpResponse:
     whole = request.GET.get("text") == "all"
     row = shown.row
     changes = row.changes.select_related("by", "document") if row else CorpusChange.objects.none()
-    ids = [block.block_id for block in shown.passages]
     context = {
         "shown": shown,
         "gone": shown.status in GONE,
         "text": shown.text if whole else shown.text[:_TEXT_SHOWN],
         "more": not whole and len(shown.text) > _TEXT_SHOWN,
         "page": numbered_page(request, shown.passages, _PAGE_SIZE),
-        "summary": touched.summary(ids),
+        "summary": Touched([block.block_id for block in shown.passages]).summary(),
         "history": ledger.with_summaries(changes[:_PAGE_SIZE]),
     }
     return render(request, "manage/document.html", context)
@@ -174,13 +173,13 @@ def remove_document(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"“{shown.title}” is removed. No answer reads it from now on.")
             return after_edit(edited)
-    ids = previewing.of_removal([shown.document_id])
-    page = numbered_page(request, touched.reading(ids))
+    touched = Touched(previewing.of_removal([shown.document_id]))
+    page = numbered_page(request, touched.rows)
     context = {
         "shown": shown,
         "page": page,
-        "rows": touched.recomputed(page, ids),
-        "summary": touched.summary(ids),
+        "rows": touched.recomputed(page),
+        "summary": touched.summary(),
         "overtaken": overtaken,
     }
     return render(request, "manage/document_remove.html", context, status=status)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any, Final
 
 from django.db.models import QuerySet
@@ -11,10 +10,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from webapp.ledger import examples, touched
+from webapp.ledger import examples
 from webapp.ledger import service as ledger
-from webapp.ledger.touched import Outcome, Summary, TouchedAnswer
-from webapp.models import ChangeKind, CorpusChange, Document, EvidenceBlock
+from webapp.ledger.touched import MOST_RECOMPUTED, Outcome, Summary, Touched, TouchedAnswer
+from webapp.models import ChangeKind, CorpusChange, Document
 from webapp.rest.base import EditorView
 from webapp.rest.lists import PAGING, RecordList, offset_in, offset_links
 from webapp.rest.operation import given, operation
@@ -75,7 +74,7 @@ class SummarySerializer(serializers.Serializer[Any]):
 
     answers = serializers.IntegerField(help_text="How many stored answers read any of the blocks: exact.")
     looked_at = serializers.IntegerField(
-        help_text=f"How many of them were recomputed: the {touched.MOST_RECOMPUTED} with the highest posterior."
+        help_text=f"How many of them were recomputed: the {MOST_RECOMPUTED} with the highest posterior."
     )
     outcomes = OutcomesSerializer(help_text="Of the recomputed ones.")
 
@@ -142,17 +141,15 @@ class ChangeAnswersView(EditorView):
     )
     def get(self, request: Request, change_id: int) -> Response:
         change = get_object_or_404(CorpusChange, pk=change_id)
-        page = touched_page(request, ledger.answers(change), change.blocks_gone, ledger.summary(change))
+        page = touched_page(request, ledger.touched_by(change), ledger.summary(change))
         receipt = ledger.receipt(change)
         return Response({**page, "purge": receipt and receipt.pk})
 
 
-def touched_page(
-    request: Request, answers: QuerySet[EvidenceBlock, Any], block_ids: Collection[str], summary: Summary
-) -> dict[str, Any]:
-    """The `TouchedSerializer` of answers that read some blocks: the page that the request asks for."""
+def touched_page(request: Request, touched: Touched, summary: Summary) -> dict[str, Any]:
+    """The page of touched answers that a request asks for, as `TouchedSerializer` describes it."""
     start, count = offset_in(request)
-    rows = touched.recomputed(answers[start : start + count], block_ids)
+    rows = touched.recomputed(touched.rows[start : start + count])
     outcomes = {one.value: summary.outcomes.get(one.value, 0) for one in Outcome}
     told = {"answers": summary.reading, "looked_at": summary.looked_at, "outcomes": outcomes}
     links = offset_links(request, start, count, summary.reading)

@@ -16,8 +16,7 @@ from redis.exceptions import RedisError
 from realm_core.errors import RealmError
 from webapp.access.collections import access_of
 from webapp.asking import service as asking
-from webapp.ledger import touched
-from webapp.ledger.touched import Summary
+from webapp.ledger.touched import MOST_RECOMPUTED, Summary, Touched
 from webapp.metrics.middleware import listens
 from webapp.models import AskedAnswer, ChangeKind, CorpusChange, CorpusState, EvidenceBlock, GoneBlock, Purge
 from webapp.refusals import InvalidRequest
@@ -61,25 +60,26 @@ def receipt(change: CorpusChange) -> Purge | None:
     return next((one for one in later if purged.change.document.document_id in one.document_ids), None)
 
 
-def summary(change: CorpusChange, most: int = touched.MOST_RECOMPUTED) -> Summary:
+def summary(change: CorpusChange, most: int = MOST_RECOMPUTED) -> Summary:
     """The effects of a change on answers, computed at most every ten minutes."""
     if not change.blocks_gone:
         return Summary(0, 0)
+    found = touched_by(change)
     # The key has their number, because an answer that was being computed at the change is stored after it.
-    key = f"documents.touched:{change.pk}:{most}:{answers(change).count()}"
+    key = f"documents.touched:{change.pk}:{most}:{found.rows.count()}"
     try:
         kept: dict[str, Any] | None = cache.get(key)
         if kept is None:
-            kept = asdict(touched.summary(change.blocks_gone, _touched(change), most))
+            kept = asdict(found.summary(most))
             cache.set(key, kept, _KEPT_S)
     except RedisError:  # it only saves time
-        return touched.summary(change.blocks_gone, _touched(change), most)
+        return found.summary(most)
     return Summary(**kept)
 
 
-def answers(change: CorpusChange) -> QuerySet[EvidenceBlock, Any]:
-    """The answers that had read what a change removed, as from `touched.reading`."""
-    return touched.reading(change.blocks_gone, _touched(change))
+def touched_by(change: CorpusChange) -> Touched:
+    """The answers that had read what a change removed."""
+    return Touched(change.blocks_gone, _touched(change))
 
 
 def asked_again(change: CorpusChange) -> AskedAgain:

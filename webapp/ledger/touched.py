@@ -96,39 +96,39 @@ def outcome(full: Answer, without: Answer) -> Outcome:
     return Outcome.SAME if same_block else Outcome.OTHER_BLOCK
 
 
-def reading(block_ids: Collection[str], among: QuerySet[AskedAnswer] | None = None) -> QuerySet[EvidenceBlock, Any]:
-    """The ids of the answers (`answer`) that read any of the blocks, with the `total` of these blocks' posteriors.
+@dataclass(frozen=True)
+class Touched:
+    """The stored answers that read any of some blocks. among: only these answers; None: all."""
 
-    Ordered by total, highest first. among: only these answers.
-    """
-    blocks = EvidenceBlock.objects.filter(block_id__in=block_ids)
-    if among is not None:
-        blocks = blocks.filter(answer__in=among)
-    # Grouping by the answers themselves would make SQLite compare their payloads.
-    return blocks.order_by().values("answer").annotate(total=Sum("posterior")).order_by("-total", "answer")
+    block_ids: Collection[str]
+    among: QuerySet[AskedAnswer] | None = None
 
+    @property
+    def rows(self) -> QuerySet[EvidenceBlock, Any]:
+        """The ids of the answers (`answer`), with the `total` of these blocks' posteriors, highest total first."""
+        blocks = EvidenceBlock.objects.filter(block_id__in=self.block_ids)
+        if self.among is not None:
+            blocks = blocks.filter(answer__in=self.among)
+        # Grouping by the answers themselves would make SQLite compare their payloads.
+        return blocks.order_by().values("answer").annotate(total=Sum("posterior")).order_by("-total", "answer")
 
-def recomputed(rows: Iterable[Any], block_ids: Collection[str]) -> list[TouchedAnswer]:
-    """Some rows of `reading`, each with its answer as stored and without the blocks."""
-    from realm_core.serving.provenance import Answer
+    def recomputed(self, rows: Iterable[Any]) -> list[TouchedAnswer]:
+        """Some of the `rows`, each with its answer as stored and without the blocks."""
+        from realm_core.serving.provenance import Answer
 
-    totals = {row["answer"]: row["total"] for row in rows}
-    again = Prefetch("asked_again", AskedAnswer.objects.defer("payload").order_by("-created_at"))
-    answers = AskedAnswer.objects.prefetch_related(again).in_bulk(list(totals))
-    removed = frozenset(block_ids)
-    touched = []
-    for answer_id, total in totals.items():
-        if (asked := answers.get(answer_id)) is not None:  # retention may have removed it
-            full = Answer.from_dict(asked.payload)
-            touched.append(TouchedAnswer(asked, total, full, full.without(removed)))
-    return touched
+        totals = {row["answer"]: row["total"] for row in rows}
+        again = Prefetch("asked_again", AskedAnswer.objects.defer("payload").order_by("-created_at"))
+        answers = AskedAnswer.objects.prefetch_related(again).in_bulk(list(totals))
+        removed = frozenset(self.block_ids)
+        touched = []
+        for answer_id, total in totals.items():
+            if (asked := answers.get(answer_id)) is not None:  # retention may have removed it
+                full = Answer.from_dict(asked.payload)
+                touched.append(TouchedAnswer(asked, total, full, full.without(removed)))
+        return touched
 
-
-def summary(
-    block_ids: Collection[str], among: QuerySet[AskedAnswer] | None = None, most: int = MOST_RECOMPUTED
-) -> Summary:
-    """How many stored answers read any of the blocks, and what becomes of up to `most` of them."""
-    found = reading(block_ids, among)
-    touched = recomputed(found[:most], block_ids)
-    outcomes = Counter(one.outcome.value for one in touched)
-    return Summary(found.count(), len(touched), dict(outcomes))
+    def summary(self, most: int = MOST_RECOMPUTED) -> Summary:
+        """How many answers there are, and what becomes of up to `most` of them."""
+        touched = self.recomputed(self.rows[:most])
+        outcomes = Counter(one.outcome.value for one in touched)
+        return Summary(self.rows.count(), len(touched), dict(outcomes))

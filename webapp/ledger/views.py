@@ -10,7 +10,6 @@ from webapp.access import limits
 from webapp.access.limits import TooManyQuestions
 from webapp.asking.places import batch_place
 from webapp.ledger import service as ledger
-from webapp.ledger import touched
 from webapp.models import AskedAnswer, ChangeKind, CorpusChange
 from webapp.pages.guards import console_action, console_page, staff_member
 from webapp.pages.paging import numbered_page
@@ -34,15 +33,15 @@ def change_list(request: HttpRequest) -> HttpResponse:
 def change_page(request: HttpRequest, pk: int) -> HttpResponse:
     """One change, and the stored answers that had read what it removed."""
     change = get_object_or_404(CorpusChange.objects.select_related("document", "by", "before", "after"), pk=pk)
-    page = numbered_page(request, ledger.answers(change))
-    rows = touched.recomputed(page, change.blocks_gone)
+    touched = ledger.touched_by(change)
+    page = numbered_page(request, touched.rows)
     return render(
         request,
         "manage/document_change.html",
         {
             "change": change,
             "page": page,
-            "rows": rows,
+            "rows": touched.recomputed(page),
             "summary": ledger.summary(change),
             "receipt": ledger.receipt(change),
             "again": ledger.asked_again(change),

@@ -109,7 +109,7 @@ def test_an_answer_that_was_being_computed_at_the_change_is_one_of_them(answerin
     assert ledger.summary(change).reading == 0
     late = [read(added), read(unedited)]
     read(current_corpus_id())
-    assert {row["answer"] for row in ledger.answers(change)} == {one.pk for one in late}
+    assert {row["answer"] for row in ledger.touched_by(change).rows} == {one.pk for one in late}
     assert ledger.summary(change).reading == ledger.asked_again(change).waiting == 2
 
     service.add([FILM], by=None)

@@ -16,7 +16,7 @@ from tests.web.pages.stored import ODYSSEY
 from webapp.documents import service
 from webapp.documents.inputs import DocumentInput, Text, Unreadable
 from webapp.ledger import service as ledger
-from webapp.ledger import touched
+from webapp.ledger.touched import Touched
 from webapp.models import CorpusChange, Deployment, Document
 
 FILM = {"id": "films/2001", "title": ODYSSEY[0].title, "text": ODYSSEY[0].text}
@@ -38,7 +38,8 @@ def test_what_a_document_touches(program: TokenClient, asked: list[Any]) -> None
     assert rest["next"] is None and rest["summary"] == told["summary"]
     rows = told["results"] + rest["results"]
     assert {row["answer"] for row in rows} == {str(one.pk) for one in asked}
-    (one, *_) = touched.recomputed(touched.reading([ODYSSEY[0].block_id]), [ODYSSEY[0].block_id])
+    touched = Touched([ODYSSEY[0].block_id])
+    (one, *_) = touched.recomputed(touched.rows)
     row = next(row for row in rows if row["answer"] == str(one.asked.pk))
     assert one.without.answer is not None
     assert row == {

@@ -6,8 +6,7 @@ import pytest
 
 from tests.web.pages import stored
 from tests.web.pages.stored import ODYSSEY, Read
-from webapp.ledger import touched
-from webapp.ledger.touched import Outcome
+from webapp.ledger.touched import Outcome, Summary, Touched, TouchedAnswer
 
 pytestmark = pytest.mark.django_db
 
@@ -16,8 +15,9 @@ def _id(title: str) -> str:
     return next(block.block_id for block in ODYSSEY if block.title == title)
 
 
-def _touched(*block_ids: str) -> list[touched.TouchedAnswer]:
-    return touched.recomputed(touched.reading(block_ids), block_ids)
+def _touched(*block_ids: str) -> list[TouchedAnswer]:
+    touched = Touched(block_ids)
+    return touched.recomputed(touched.rows)
 
 
 def test_every_set_of_blocks_gives_what_the_definition_gives() -> None:
@@ -67,7 +67,7 @@ def test_an_answer_may_be_given_only_without_a_block() -> None:
 def test_answers_that_did_not_read_the_blocks_are_not_touched() -> None:
     stored.store()
     assert _touched("f" * 32) == []
-    assert touched.summary(["f" * 32]) == touched.Summary(0, 0)
+    assert Touched(["f" * 32]).summary() == Summary(0, 0)
 
 
 def test_the_highest_posterior_comes_first() -> None:
@@ -82,10 +82,10 @@ def test_the_summary_counts_all_and_says_how_many_it_looked_at() -> None:
     for _ in range(3):
         stored.store()
     removed = [ODYSSEY[0].block_id, ODYSSEY[1].block_id]
-    assert touched.summary(removed) == touched.Summary(3, 3, {Outcome.OTHER_ANSWER: 3})
-    assert touched.summary(removed).differing == 3 and touched.summary(removed).complete
-    some = touched.summary(removed, most=2)
-    assert some == touched.Summary(3, 2, {Outcome.OTHER_ANSWER: 2})
+    assert Touched(removed).summary() == Summary(3, 3, {Outcome.OTHER_ANSWER: 3})
+    assert Touched(removed).summary().differing == 3 and Touched(removed).summary().complete
+    some = Touched(removed).summary(most=2)
+    assert some == Summary(3, 2, {Outcome.OTHER_ANSWER: 2})
     assert not some.complete
-    one_block = touched.summary([_id("HAL 9000")])
-    assert one_block == touched.Summary(3, 3, {Outcome.SAME: 3}) and one_block.differing == 0
+    one_block = Touched([_id("HAL 9000")]).summary()
+    assert one_block == Summary(3, 3, {Outcome.SAME: 3}) and one_block.differing == 0

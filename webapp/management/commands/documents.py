@@ -17,8 +17,7 @@ from webapp.documents import service as documents
 from webapp.documents.inputs import Address, DocumentInput, File
 from webapp.documents.listing import Wanted, listed
 from webapp.documents.viewing import show
-from webapp.ledger import touched
-from webapp.ledger.touched import Outcome
+from webapp.ledger.touched import Outcome, Touched
 from webapp.management.operator import OperatorCommand
 from webapp.models import CorpusChange, DocumentStatus, Purge
 from webapp.text import counted
@@ -69,7 +68,7 @@ class Command(OperatorCommand):
         if action == "add":
             self._print_changes(documents.add(_given(options), by=None).changes)
         elif action == "touched":
-            self._print_touched(_blocks_of(options["ids"]), max(0, options["count"]))
+            self._print_touched(options["ids"], max(0, options["count"]))
         elif action == "remove":
             self._remove(options["ids"], sure=options["yes"])
         elif action == "bring":
@@ -82,23 +81,26 @@ class Command(OperatorCommand):
             self._list(options)
 
     def _remove(self, ids: Sequence[str], *, sure: bool) -> None:
-        self._print_touched(_blocks_of(ids), 0)
+        self._print_touched(ids, 0)
         if not sure and sys.stdin.isatty() and input("Remove? [y/N] ").strip().lower() not in ("y", "yes"):
             raise RealmError("Nothing was removed.")
         self._print_changes(documents.remove(ids, by=None).changes)
 
-    def _print_touched(self, block_ids: Sequence[str], count: int) -> None:
-        summary = touched.summary(block_ids)
+    def _print_touched(self, ids: Sequence[str], count: int) -> None:
+        for one in ids:
+            show(one)  # DocumentMissing
+        touched = Touched(previewing.of_removal(ids))
+        summary = touched.summary()
         self.stdout.write(f"{summary.reading:,} kept answer{pluralize(summary.reading, ' has,s have')} read this.")
         if summary.reading:
             which = "" if summary.complete else f", of the {summary.looked_at:,} with the highest posterior"
             outcomes = ", ".join(f"{number:,} {_OUTCOMES[Outcome(one)]}" for one, number in summary.outcomes.items())
             self.stdout.write(f"Without it{which}: {outcomes}.")
-        for one in touched.recomputed(touched.reading(block_ids)[:count], block_ids):
-            best = one.without.answer
+        for answer in touched.recomputed(touched.rows[:count]):
+            best = answer.without.answer
             self.stdout.write(
-                f"{one.asked.pk}  {one.posterior:.3f}  {one.outcome.value}  {one.asked.question}  "
-                f"{one.asked.answer_text or '–'} → {best.text if best else '–'}"
+                f"{answer.asked.pk}  {answer.posterior:.3f}  {answer.outcome.value}  {answer.asked.question}  "
+                f"{answer.asked.answer_text or '–'} → {best.text if best else '–'}"
             )
 
     def _print_brought(self, brought: bringing.Brought) -> None:
@@ -137,12 +139,6 @@ class Command(OperatorCommand):
         for one in page.documents:
             self.stdout.write(f"{one.document_id}  {one.title}  ({counted(one.blocks, 'block')}, {one.status})")
         self.stdout.write(f"{len(page.documents):,} of {page.total:,}")
-
-
-def _blocks_of(ids: Sequence[str]) -> list[str]:
-    for one in ids:
-        show(one)  # DocumentMissing
-    return previewing.of_removal(ids)
 
 
 def _given(options: dict[str, Any]) -> list[DocumentInput]:
