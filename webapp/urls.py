@@ -22,6 +22,7 @@ from webapp.mcp import urls as mcp
 from webapp.operations import urls as operations
 from webapp.originals import urls as originals
 from webapp.pages.about import how_it_works
+from webapp.purges import urls as purges
 from webapp.questions import urls as questions
 from webapp.rest import urls as rest
 from webapp.rest.problems import not_found
@@ -38,6 +39,7 @@ CONSOLE = [  # for staff
     *sources.console,
     *documents.console,
     *ledger.console,
+    *purges.console,
     *collections.console,
     *questions.console,
     *feedback.console,
@@ -52,6 +54,7 @@ REST = [
     *articles.rest,
     *documents.rest,
     *ledger.rest,
+    *purges.rest,
     *originals.rest,
     *collections.rest,
     *feedback.rest,

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from realm_core.files import read_json, write_json
 from realm_core.object_store import remove_published
-from webapp.documents.purge_masks import purged_ids
 from webapp.models import IndexGeneration, Job
+from webapp.purges.masks import purged_ids
 from webapp.serving.living import folders_of, state_of
 
 

@@ -18,7 +18,7 @@ from realm_core.errors import RealmError
 from realm_core.runs.folder import RunFolder
 from webapp.accounts.forgetting import forget_logins
 from webapp.artefacts import removing, retention
-from webapp.documents import folding, purging, sweeping
+from webapp.documents import folding, sweeping
 from webapp.documents.fetching import TASK as FETCH
 from webapp.documents.fetching import clear_away
 from webapp.environment import envint
@@ -29,6 +29,7 @@ from webapp.models.job_states import HELD
 from webapp.models.process import process_name
 from webapp.operations import backups
 from webapp.originals import service as originals
+from webapp.purges import service as purging
 from webapp.refusals import StateConflict
 from webapp.request_id import set_job_id
 from webapp.schedules import service as scheduling

@@ -14,12 +14,13 @@ from realm_core.living.tasks import COPY
 from tests.core.running import activity_of
 from tests.workers.work import Work
 from webapp.deployments.service import deploy
-from webapp.documents import purging, sweeping
 from webapp.documents import service as documents
+from webapp.documents import sweeping
 from webapp.documents.inputs import DocumentInput, Text
 from webapp.evaluations.service import Candidate, find, measured_alike
 from webapp.jobs import service as jobs
 from webapp.models import Evaluation, Job, ModelVersion, Purpose, QuestionSet
+from webapp.purges import service as purging
 from webapp.questions import service as questions
 from webapp.storage.places import resolve
 from workers.executions import EXECUTIONS

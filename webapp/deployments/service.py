@@ -29,9 +29,10 @@ from realm_core.index.manifest import verify as verify_index
 from realm_core.model.identity import read_hashes, verified_weights
 from realm_core.object_store import get_folder
 from realm_core.pace import low_priority
-from webapp.documents import bringing, lineage, purge_masks
+from webapp.documents import bringing, lineage
 from webapp.evaluations import service as comparing
 from webapp.models import AuditEntry, CorpusState, Deployment, Evaluation, IndexGeneration, ModelVersion
+from webapp.purges import masks
 from webapp.refusals import StateConflict
 from webapp.serving.states import EditConflict
 from webapp.storage.places import resolve
@@ -150,7 +151,7 @@ def made_ready(
         )
         findings = tuple(brought if one.about == _EDITED else one for one in found.findings)
         found = replace(found, findings=findings)
-    purge_masks.mask_purged(index, by=by)
+    masks.mask_purged(index, by=by)
     return found
 
 
@@ -221,7 +222,7 @@ def _activate(action: str, found: PairCheck, by: User | str | None, note: str, c
     if found.doubts and confirmed is not True and confirmed != found.digest:
         raise NotConfirmed(found)
     try:
-        purge_masks.mask_purged(found.index, by=by)
+        masks.mask_purged(found.index, by=by)
     except EditConflict:
         raise RealmError("Documents are being edited at this moment; deploy again.") from None
     with transaction.atomic():
@@ -234,7 +235,7 @@ def _put_in_place(
     """Activate a checked pair in the place of `active`, which is locked."""
     if active != found.instead_of:
         raise OutOfDate("Another deployment was activated meanwhile; check again.")
-    if purge_masks.unmasked_purges(found.index) is not None:
+    if masks.unmasked_purges(found.index) is not None:
         raise OutOfDate("Documents were purged meanwhile; check again.")
     person = by if isinstance(by, User) else None
     deployment = Deployment.activate(found.index, model=found.model, by=person, note=note)
@@ -314,7 +315,7 @@ def _edits(index: IndexGeneration, active: Deployment | None) -> Iterator[Findin
 
 def _purged(index: IndexGeneration) -> list[Finding]:
     """Documents that were purged from its corpus, and that it still has."""
-    found = purge_masks.unmasked_purges(index)
+    found = masks.unmasked_purges(index)
     if found is None:
         return []
     number = len(found.places)

@@ -7,8 +7,6 @@ from webapp.bodies import allow_larger_body
 from webapp.documents import (
     api,
     change_views,
-    purge_api,
-    purge_views,
     views,
 )
 
@@ -22,15 +20,11 @@ console = [
     path("documents/document/", views.document_page, name="manage-document"),
     path("documents/document/change/", change_views.change_document, name="manage-document-change"),
     path("documents/document/remove/", views.remove_document, name="manage-document-remove"),
-    path("documents/document/purge/", purge_views.purge_document, name="manage-document-purge"),
-    path("documents/purges/<uuid:pk>/", purge_views.purge_page, name="manage-purge"),
 ]
 
 rest = [
     path("documents", _uploads(api.DocumentsView.as_view()), name="api-documents"),
     path("documents/bulk", _uploads(api.BulkView.as_view()), name="api-documents-bulk"),
-    path("purges", purge_api.PurgesView.as_view(), name="api-purges"),
-    path("purges/<uuid:purge_id>", purge_api.PurgeView.as_view(), name="api-purge"),
     # Before the document itself, whose id may have any characters.
     path("documents/<any_text:document_id>/touched", api.TouchedView.as_view(), name="api-document-touched"),
     path("documents/<any_text:document_id>", _uploads(api.DocumentView.as_view()), name="api-document"),

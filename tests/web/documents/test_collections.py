@@ -22,9 +22,9 @@ from tests.web.operating import TokenClient, call_tool, post, problem
 from webapp.articles import service as articles
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
-from webapp.documents.purging import purge
 from webapp.documents.viewing import show
 from webapp.models import AskedAnswer, Collection, Deployment, Document, EvidenceBlock, Feedback, Review
+from webapp.purges.service import purge
 
 SECRET = "The vault of Turku is opened by the word heron."
 QUESTION = "Which word opens the vault of Turku?"

@@ -23,7 +23,7 @@ from tests.web.documents.conftest import copied, meanwhile, titles
 from webapp.artefacts.removing import remove_superseded
 from webapp.artefacts.uses import uses
 from webapp.deployments import service as deploying
-from webapp.documents import bringing, folding, purging
+from webapp.documents import bringing, folding
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.listing import Wanted, listed
@@ -41,6 +41,7 @@ from webapp.models import (
     IndexGeneration,
     Job,
 )
+from webapp.purges import service as purging
 from webapp.serving.engine import holder
 from workers.executions import EXECUTIONS, RunAgain
 

@@ -24,7 +24,7 @@ from tests.web.documents.conftest import meanwhile
 from tests.web.operating import TokenClient, post, problem
 from webapp.artefacts.registering import record_corpus, record_index
 from webapp.deployments import service as deploying
-from webapp.documents import bringing, purge_masks
+from webapp.documents import bringing
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.viewing import show
@@ -41,6 +41,7 @@ from webapp.models import (
     Schedule,
 )
 from webapp.models.schedule import ScheduleStage
+from webapp.purges import masks
 from webapp.schedules import service as scheduling
 from webapp.serving import living
 from webapp.serving.engine import holder
@@ -221,7 +222,7 @@ def test_what_is_edited_while_a_pair_is_prepared_is_there_too(
         move_bach("tiny")
         documents.remove(["Mars"], by=None)
 
-    meanwhile(monkeypatch, purge_masks, "mask_purged", edits)
+    meanwhile(monkeypatch, masks, "mask_purged", edits)
     schedule = advance(later)
     assert active() == later, schedule.last_outcome
     assert show("Mars").status == "removed" and show(BACH).about.collection == "tiny"
@@ -230,14 +231,14 @@ def test_what_is_edited_while_a_pair_is_prepared_is_there_too(
 def test_whoever_edits_all_the_time_puts_it_off(
     edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hold, numbers = purge_masks.mask_purged, iter(range(99))
+    hold, numbers = masks.mask_purged, iter(range(99))
 
     def edited_behind(index: IndexGeneration, **about: Any) -> int:
         documents.add([replace(TURKU, document_id=f"turku-{(number := next(numbers))}", title=f"{number}")], by=None)
         return hold(index, **about)
 
     with monkeypatch.context() as patched:
-        patched.setattr(purge_masks, "mask_purged", edited_behind)
+        patched.setattr(masks, "mask_purged", edited_behind)
         schedule = advance(later)
     assert active() != later and schedule.stage == ScheduleStage.INDEX
     scheduling.advance()

@@ -29,15 +29,16 @@ from tests.web.operating import call_tool
 from webapp.artefacts.registering import record_corpus, record_index, record_model
 from webapp.artefacts.uses import uses
 from webapp.deployments import service as deploying
-from webapp.documents import bringing, purging, sweeping
+from webapp.documents import bringing, sweeping
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
-from webapp.documents.remaining import RemovalStage, folders_of
 from webapp.documents.viewing import show
 from webapp.jobs import service as jobs
 from webapp.jobs.form import JobForm
 from webapp.kinds import KINDS, ParameterError
 from webapp.models import Collection, Deployment, IndexGeneration, Job
+from webapp.purges import service as purging
+from webapp.purges.remaining import RemovalStage, folders_of
 from webapp.storage.places import resolve
 from workers.executions import EXECUTIONS, RunAgain
 

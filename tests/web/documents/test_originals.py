@@ -17,11 +17,12 @@ from tests.web.conftest import Person
 from tests.web.documents.conftest import deploy_confirmed
 from tests.web.operating import TokenClient
 from tests.web.pages.pages import Page, block_part
-from webapp.documents import bringing, purging
+from webapp.documents import bringing
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, File, Text, Unreadable
 from webapp.models import AskedAnswer, Collection, Deployment, Document, IndexGeneration
 from webapp.originals import service as originals
+from webapp.purges import service as purging
 from webapp.serving.pdf_places import of_evidence
 from webapp.storage.holding import keep_files
 from webapp.storage.places import originals_dir

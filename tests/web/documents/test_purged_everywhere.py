@@ -18,12 +18,14 @@ from tests.web.documents.conftest import deploy_confirmed, meanwhile, titles
 from webapp.artefacts.registering import record_corpus, record_index
 from webapp.articles import service as articles
 from webapp.deployments import service as deploying
-from webapp.documents import bringing, purge_masks, purging
+from webapp.documents import bringing
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.listing import listed
 from webapp.documents.viewing import show
 from webapp.models import AskedAnswer, CorpusState, Deployment, Document, GoneBlock, IndexGeneration, Purge
+from webapp.purges import masks
+from webapp.purges import service as purging
 from webapp.serving import living
 from webapp.serving.engine import load_engine
 from webapp.serving.states import Overtaken
@@ -65,7 +67,7 @@ def test_at_once_above_an_index_without_edits(
     purge = purging.purge(["Nile"], by=staff.user)
     assert len(purge.remaining) == 3, "the snapshot, and both indexes of it"
     assert CorpusState.objects.filter(index=another_index, is_current=True).get().state["tombstones"] != {}
-    assert deploying.check(another_index).doubts == () and purge_masks.unmasked_purges(another_index) is None
+    assert deploying.check(another_index).doubts == () and masks.unmasked_purges(another_index) is None
     engine = load_engine(Deployment(model=another_index.model, index=another_index))
     assert "Nile" not in {block.title for block in engine.ask("What is said of the Nile?", k=20).evidence}
     engine.close()
@@ -90,7 +92,7 @@ def test_above_one_that_was_built_later(
     assert "Nile" not in titles(kept)
     assert Purge.objects.count() == 1 and Document.objects.get(index=later).status == "purged"
     deploying.roll_back(answering, confirmed=True)
-    assert purge_masks.unmasked_purges(answering.index) is None
+    assert masks.unmasked_purges(answering.index) is None
 
 
 def test_above_a_snapshot_in_which_its_text_is_another_one(
@@ -156,12 +158,9 @@ def test_one_that_was_added_again_is_another_document(
     waiting = bringing.waiting()
     assert waiting is not None and waiting.documents == ("Nile",)
     bringing.bring(by=None)
-    assert (
-        show("Nile").text == "The Nile is a river in Africa, written anew."
-        and purge_masks.unmasked_purges(later) is None
-    )
+    assert show("Nile").text == "The Nile is a river in Africa, written anew." and masks.unmasked_purges(later) is None
     kept.refresh_from_db()
-    assert kept.purged_at is None and purge_masks.unmasked_purges(answering.index) is None
+    assert kept.purged_at is None and masks.unmasked_purges(answering.index) is None
     purging.purge(["Nile"], by=None)
     assert {row.status for row in Document.objects.filter(document_id="Nile")} == {"purged"}
 
@@ -172,7 +171,7 @@ def test_a_purge_at_the_moment_of_a_deployment_stops_it(
 ) -> None:
     found = deploying.check(another_index)
     monkeypatch.setattr(purging, "_places", lambda index: [(index, None)])  # it does not see the other one yet
-    meanwhile(monkeypatch, purge_masks, "mask_purged", lambda: purging.purge(["Nile"], by=None), behind=True)
+    meanwhile(monkeypatch, masks, "mask_purged", lambda: purging.purge(["Nile"], by=None), behind=True)
     with pytest.raises(RealmError, match="purged meanwhile"):
         deploying.deploy(another_index, confirmed=found.digest)
     deploy_confirmed(another_index)
@@ -193,10 +192,10 @@ def test_a_purge_that_rewrites_what_is_being_masked_is_followed(
         purging.purge(["turku"], by=None)
         living._views.clear()
 
-    meanwhile(monkeypatch, purge_masks, "opened", purged)
+    meanwhile(monkeypatch, masks, "opened", purged)
     living._views.clear()
-    assert purge_masks.mask_purged(answering.index, by=None) == 1
-    assert purge_masks.unmasked_purges(answering.index) is None
+    assert masks.mask_purged(answering.index, by=None) == 1
+    assert masks.unmasked_purges(answering.index) is None
 
 
 def test_edits_without_end_are_told_to_who_deploys(
@@ -207,7 +206,7 @@ def test_edits_without_end_are_told_to_who_deploys(
 
     monkeypatch.setattr(purging, "_places", lambda index: [(index, None)])
     purging.purge(["Nile"], by=None)
-    monkeypatch.setattr(purge_masks, "_commit", overtaken)
+    monkeypatch.setattr(masks, "_commit", overtaken)
     with pytest.raises(RealmError, match=r"^Documents are being edited at this moment; deploy again\.$"):
         deploy_confirmed(another_index)
 

@@ -18,7 +18,6 @@ from tests.web.asked import ask
 from tests.web.conftest import Person
 from tests.web.documents.conftest import deploy_confirmed, meanwhile, titles
 from webapp.articles import service as articles
-from webapp.documents import purging
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.listing import listed
@@ -33,6 +32,7 @@ from webapp.models import (
     IndexGeneration,
     Purge,
 )
+from webapp.purges import service as purging
 from webapp.serving import living
 from webapp.serving.engine import EngineUnavailable, holder, load_engine
 from webapp.serving.states import Overtaken, state_row

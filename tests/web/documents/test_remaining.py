@@ -22,9 +22,10 @@ from tests.web.documents import folds
 from tests.web.documents.conftest import copied, titles
 from webapp.artefacts import removing
 from webapp.artefacts.uses import uses
-from webapp.documents import folding, purging
-from webapp.documents.remaining import RemovalStage, folders_of
+from webapp.documents import folding
 from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, Job
+from webapp.purges import service as purging
+from webapp.purges.remaining import RemovalStage, folders_of
 from webapp.storage.places import resolve
 
 pytestmark = pytest.mark.postgresql_first

@@ -12,7 +12,7 @@ from typing import Any, Final
 from django.template.defaultfilters import pluralize
 
 from realm_core.errors import RealmError
-from webapp.documents import bringing, folding, previewing, purging
+from webapp.documents import bringing, folding, previewing
 from webapp.documents import service as documents
 from webapp.documents.inputs import Address, DocumentInput, File
 from webapp.documents.listing import Wanted, listed
@@ -20,6 +20,7 @@ from webapp.documents.viewing import show
 from webapp.ledger.touched import Outcome, Touched
 from webapp.management.operator import OperatorCommand
 from webapp.models import CorpusChange, DocumentStatus, Purge
+from webapp.purges import service as purging
 from webapp.text import counted
 
 _OUTCOMES: Final = {

@@ -6,9 +6,9 @@ A kept answer that read them becomes what its other passages say, as `Answer.wit
 from an index whose files are gone is found by the title and the address of the document. All indexes of a corpus share
 the folder of their edits, so the edits above each of them are rewritten, and the documents are masked in the bases of
 all. A base is not rewritten: where one holds a document, the receipt names its folders, and those of corpora that were
-joined of this one or that it was joined of (they are masked before they answer, `purge_masks.py`). A base that a fold
-made is folded again for that (`folding.py`), and removed a day after it was superseded
-(`webapp/artefacts/removing.py`). An index that is made later is masked before it answers (`purge_masks.py`).
+joined of this one or that it was joined of (they are masked before they answer, `masks.py`). A base that a fold
+made is folded again for that (`webapp/documents/folding.py`), and removed a day after it was superseded
+(`webapp/artefacts/removing.py`). An index that is made later is masked before it answers (`masks.py`).
 """
 
 from __future__ import annotations

@@ -9,12 +9,14 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
-from webapp.documents import purging, remaining, viewing
-from webapp.documents.remaining import RemovalStage
+from webapp.documents import viewing
 from webapp.documents.views import with_corpus
 from webapp.ledger.touched import Touched
 from webapp.models import DocumentStatus, Purge
 from webapp.pages.guards import console_form, console_page, staff_member
+from webapp.purges import remaining
+from webapp.purges import service as purging
+from webapp.purges.remaining import RemovalStage
 from webapp.serving.states import EditConflict
 
 _UNCONFIRMED: Final = "Tick the box first: a purge cannot be undone."

@@ -14,11 +14,12 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from realm_core.corpus.records import LONGEST_ID
-from webapp.documents import examples, purging
 from webapp.documents.inputs import MOST_DOCUMENTS
-from webapp.documents.remaining import HeldFolder, RemovalStage, folders_of
 from webapp.documents.viewing import DocumentMissing
 from webapp.models import Purge
+from webapp.purges import examples
+from webapp.purges import service as purging
+from webapp.purges.remaining import HeldFolder, RemovalStage, folders_of
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.base import OperatorView
 from webapp.rest.lists import RecordList

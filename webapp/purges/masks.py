@@ -3,7 +3,8 @@
 A document with the id of a purged one counts as that document, until someone adds it again. The mask is an edit: a
 tombstone above the index, so questions, lists and pages are without it from the first moment on.
 
-A joined corpus has documents of others, some under other ids (`lineage.py`): their blocks tell which were purged.
+A joined corpus has documents of others, some under other ids (`webapp/documents/lineage.py`): their blocks tell which
+were purged.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from django.db.models import Max, QuerySet
 
 from webapp.documents import lineage
 from webapp.documents.inputs import BASE_FORMAT
-from webapp.documents.purging import empty, purged_change, record_purged
 from webapp.models import AuditEntry, ChangeKind, CorpusChange, CorpusState, Document, IndexGeneration, ModelVersion
+from webapp.purges.service import empty, purged_change, record_purged
 from webapp.serving.embedding import embedding_of
 from webapp.serving.living import indexes_beside, opened, store_of
 from webapp.serving.states import advanced, repeated

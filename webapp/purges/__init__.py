@@ -1,0 +1,1 @@
+"""Purges: documents forgotten for good, with a receipt."""
