@@ -4,22 +4,18 @@ from django.urls import path
 
 from webapp.access.roles import Action
 from webapp.bodies import allow_larger_body
-from webapp.documents import (
-    api,
-    change_views,
-    views,
-)
+from webapp.documents import api, edit_views, views
 
 _uploads = allow_larger_body(api.BODY_BYTES, Action.EDIT)
 
 console = [
     path("documents/", views.document_list, name="manage-documents"),
-    path("documents/add/", views.add_document, name="manage-document-add"),
+    path("documents/add/", edit_views.add_document, name="manage-document-add"),
     path("documents/bring/", views.bring_documents, name="manage-documents-bring"),
     path("documents/fold/", views.fold_documents, name="manage-documents-fold"),
     path("documents/document/", views.document_page, name="manage-document"),
-    path("documents/document/change/", change_views.change_document, name="manage-document-change"),
-    path("documents/document/remove/", views.remove_document, name="manage-document-remove"),
+    path("documents/document/change/", edit_views.change_document, name="manage-document-change"),
+    path("documents/document/remove/", edit_views.remove_document, name="manage-document-remove"),
 ]
 
 rest = [

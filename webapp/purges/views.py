@@ -9,8 +9,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
-from webapp.documents import viewing
-from webapp.documents.views import with_corpus
+from webapp.documents.views import shown_document, with_corpus
 from webapp.ledger.touched import Touched
 from webapp.models import DocumentStatus, Purge
 from webapp.pages.guards import console_form, console_page, staff_member
@@ -26,7 +25,7 @@ _UNCONFIRMED: Final = "Tick the box first: a purge cannot be undone."
 @with_corpus
 def purge_document(request: HttpRequest) -> HttpResponse:
     """Forget a document for good; first the page says what that does."""
-    shown = viewing.show(request.GET.get("id", ""))
+    shown = shown_document(request)
     document_id, status = shown.document_id, 200
     if request.method == "POST":
         if request.POST.get("sure") != "yes":

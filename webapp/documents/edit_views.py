@@ -1,0 +1,204 @@
+"""Manage › Documents: the forms that add, change and remove.
+
+A change is looked at before it is made:
+
+    form ──(look)──► preview ──(change)──► the ledger's page
+      ◄──────(edit)─────┘
+
+A file, or what an address led to, is held between the steps, so what is changed is what was looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from webapp.access.roles import Action
+from webapp.bodies import allow_larger_body
+from webapp.documents import fetching, previewing, service
+from webapp.documents.forms import ADDING, CHANGING, LICENCES, DocumentForm, FileForm, StagedForm, initial
+from webapp.documents.inputs import DocumentInput, Staged, Unreadable
+from webapp.documents.service import Edited
+from webapp.documents.versions import ChangedMeanwhile, only
+from webapp.documents.viewing import ShownDocument
+from webapp.documents.views import shown_document, with_corpus
+from webapp.ledger.touched import Touched
+from webapp.models import GONE, Collection
+from webapp.pages.errors import status_of
+from webapp.pages.guards import console_form, staff_member
+from webapp.pages.paging import numbered_page
+from webapp.pages.uploads import FileField
+from webapp.refusals import REFUSALS
+from webapp.text import counted
+
+_FILE: Final = cast(FileField, FileForm.base_fields["file"])
+_ROWS: Final = 25  # answers that the preview lists
+
+
+@allow_larger_body(_FILE.body_bytes, Action.OPERATE)
+@console_form
+def add_document(request: HttpRequest) -> HttpResponse:
+    """Add documents: pasted, uploaded or from an address; `collection` is the one that the form proposes."""
+    kind = _form_for_source(request, ADDING)[1]
+    if request.method != "POST":
+        return _form_page(request, ADDING, kind(initial={"collection": request.GET.get("collection", "")}))
+    form = kind(request.POST, request.FILES)
+    if not form.is_valid():
+        return _form_page(request, ADDING, form, status=422)
+    try:
+        edited = service.add(form.documents(), by=staff_member(request))
+    except REFUSALS as error:
+        return _form_page(request, ADDING, form, refused=error)
+    _say_edited(request, edited)
+    return _after_edit(edited)
+
+
+@allow_larger_body(_FILE.body_bytes, Action.OPERATE)
+@console_form
+@with_corpus
+def change_document(request: HttpRequest) -> HttpResponse:
+    """Replace a document; before that the page shows what the new text touches."""
+    shown, kind = shown_document(request), _form_for_source(request, CHANGING)[1]
+    if request.method != "POST":
+        return _form_page(request, CHANGING, kind(initial=initial(shown)), shown=shown)
+    typed = kind(initial=request.POST.dict())  # the form once more, as it was filled in
+    step = request.POST.get("step", "look")
+    if step == "edit":
+        return _form_page(request, CHANGING, typed, shown=shown)
+    form = StagedForm(request.POST) if "staged" in request.POST else kind(request.POST, request.FILES)
+    if not form.is_valid():
+        return _form_page(request, CHANGING, typed if "staged" in form.fields else form, shown=shown, status=422)
+    document_id = shown.document_id
+    (given,) = form.documents(document_id)
+    try:
+        if step != "change":
+            return _preview(request, shown, form, fetching.staged(given))
+        edited = service.change(document_id, given, by=staff_member(request), versions=form.versions)
+    except REFUSALS as error:
+        if isinstance(error, ChangedMeanwhile):  # who goes on now knows of the other edit
+            typed.initial["version"] = error.version
+        return _form_page(request, CHANGING, typed, shown=shown, refused=error)
+    fetching.forget_staged(given)
+    _say_edited(request, edited)
+    return _after_edit(edited)
+
+
+def _preview(request: HttpRequest, shown: ShownDocument, form: DocumentForm, given: DocumentInput) -> HttpResponse:
+    """What the change touches, with a form that holds what was given, hidden."""
+    try:
+        preview = previewing.of_change(shown.document_id, given, form.versions)
+    except Exception:
+        fetching.forget_staged(given)
+        raise
+    if isinstance(given.source, Staged):
+        form = StagedForm({**request.POST.dict(), "staged": str(given.source.fetch_id)})
+    touched = Touched(preview.gone_ids)
+    context = {
+        "shown": shown,
+        "preview": preview,
+        "form": form,
+        "summary": touched.summary(),
+        "rows": touched.recomputed(touched.rows[:_ROWS]),
+    }
+    return render(request, "manage/document_preview.html", context)
+
+
+@console_form
+@with_corpus
+def remove_document(request: HttpRequest) -> HttpResponse:
+    """Remove a document; first the page shows what that affects."""
+    shown = shown_document(request)
+    if shown.status in GONE:
+        messages.info(request, "It is removed already.")
+        return redirect(_document_address(shown.document_id))
+    status, overtaken = 200, False
+    if request.method == "POST":
+        versions = only(request.POST.get("version", ""))
+        try:
+            edited = service.remove([shown.document_id], by=staff_member(request), versions=versions)
+        except REFUSALS as error:
+            status, overtaken = status_of(error), isinstance(error, ChangedMeanwhile)
+            if not overtaken:
+                messages.error(request, str(error))
+        else:
+            messages.success(request, f"“{shown.title}” is removed. No answer reads it from now on.")
+            return _after_edit(edited)
+    touched = Touched(previewing.of_removal([shown.document_id]))
+    page = numbered_page(request, touched.rows)
+    context = {
+        "shown": shown,
+        "page": page,
+        "rows": touched.recomputed(page),
+        "summary": touched.summary(),
+        "overtaken": overtaken,
+    }
+    return render(request, "manage/document_remove.html", context, status=status)
+
+
+def _document_address(document_id: str) -> str:
+    """The page of a document. Its id may hold any characters, so it is not part of the path."""
+    return f"{reverse('manage-document')}?{urlencode({'id': document_id})}"
+
+
+_Forms = Mapping[str, tuple[str, type[DocumentForm]]]
+
+
+def _form_for_source(request: HttpRequest, forms: _Forms) -> tuple[str, type[DocumentForm]]:
+    """(the source that the address names, its form)."""
+    way = request.GET.get("from", "")
+    way = way if way in forms else "text"
+    return way, forms[way][1]
+
+
+def _form_page(
+    request: HttpRequest,
+    forms: _Forms,
+    form: DocumentForm,
+    *,
+    shown: ShownDocument | None = None,
+    refused: Exception | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    """The form of the chosen source. shown: the document that is to be changed. refused: why the edit was not made."""
+    reasons = refused.reasons if isinstance(refused, Unreadable) else (str(refused),) if refused else ()
+    context = {
+        "form": form,
+        "shown": shown,
+        "reasons": reasons,
+        "overtaken": isinstance(refused, ChangedMeanwhile),
+        "way": _form_for_source(request, forms)[0],
+        "ways": [(name, label) for name, (label, _) in forms.items()],
+        "licences": LICENCES,
+        "collections": Collection.objects.values_list("name", flat=True),
+    }
+    return render(request, "manage/document_form.html", context, status=status_of(refused) if refused else status)
+
+
+def _say_edited(request: HttpRequest, edited: Edited) -> None:
+    """Report the result of an edit."""
+    if not edited.changes:
+        messages.info(request, "The corpus had it already, word for word: nothing has changed.")
+        return
+    documents = [change.document for change in edited.changes]
+    if len(documents) == 1:
+        (document,) = documents
+        messages.success(request, f"“{document.title}” is in the corpus, {counted(document.blocks, 'block')}.")
+    else:
+        blocks = sum(document.blocks for document in documents)
+        messages.success(request, f"{len(documents):,} documents are in the corpus, {counted(blocks, 'block')}.")
+
+
+def _after_edit(edited: Edited) -> HttpResponse:
+    """The page after an edit: its effects, its document, or the list."""
+    gone = [change for change in edited.changes if change.blocks_gone]
+    if len(gone) == 1:
+        return redirect("manage-document-change-page", gone[0].pk)
+    if len(edited.document_ids) == 1:
+        return redirect(_document_address(edited.document_ids[0]))
+    return redirect("manage-documents")
