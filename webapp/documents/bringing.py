@@ -82,7 +82,7 @@ def _edited(earlier: IndexGeneration, later: IndexGeneration) -> list[Document]:
 
     rows = every.filter(index=earlier)
     if (joined := lineage.state_joined(earlier, later)) is not None:  # what is above that state alone
-        later_changes = CorpusChange.objects.filter(document__index=earlier, after__gt=joined.row or 0)
+        later_changes = CorpusChange.objects.filter(document__index=earlier, after__gt=joined)
         rows = rows.filter(pk__in=later_changes.values("document"))
     return [row for row in rows.order_by("pk") if waits(row)]
 

@@ -88,13 +88,8 @@ def edits(index: IndexGeneration) -> Edits:
         documents=sum(int(read_json(segments / name / "manifest.json")["articles"]) for name in state.segments),
         gone=sum(map(len, state.tombstones.values())),
         base=index.corpus.articles,
-        purged=BASE in state.tombstones and made_by_fold(index) and _holds_purged(index),
+        purged=BASE in state.tombstones and _holds_purged(index),
     )
-
-
-def made_by_fold(index: IndexGeneration) -> bool:
-    """Whether a fold made an index and its corpus, also where those that it was folded from are gone."""
-    return IndexGeneration.every.filter(folded_into=index).exists()
 
 
 def start(*, by: User | str | None) -> Job:
@@ -132,6 +127,9 @@ def _jobs(index: IndexGeneration, *states: JobState) -> Job | None:
 
 
 def _holds_purged(index: IndexGeneration) -> bool:
+    """Whether a fold made an index, and a receipt names it."""
+    if not IndexGeneration.every.filter(folded_into=index).exists():
+        return False
     remaining = Purge.objects.filter(index=index).values_list("remaining", flat=True)
     return any(index.path in folders for folders in remaining)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final, Literal
 
 from django import forms
-from django.core.files.uploadedfile import UploadedFile
 
 from realm_core.corpus.records import LONGEST_ATTRIBUTION, LONGEST_COLLECTION, LONGEST_LANGUAGE, LONGEST_LICENCE
 from webapp.documents.inputs import (
@@ -130,7 +129,6 @@ class TextForm(DocumentForm):
 
     @property
     def sources(self) -> list[Source]:
-        """The pasted text."""
         return [Text(self.cleaned_data["text"])]
 
 
@@ -162,8 +160,7 @@ class FileForm(DocumentForm):
 
     @property
     def sources(self) -> list[Source]:
-        """The uploaded file."""
-        return [_file(self.cleaned_data["file"])]
+        return [File.of(self.cleaned_data["file"])]
 
 
 class FilesForm(FileForm):
@@ -187,8 +184,7 @@ class FilesForm(FileForm):
 
     @property
     def sources(self) -> list[Source]:
-        """The uploaded files."""
-        return [_file(file) for file in self.cleaned_data["file"]]
+        return [File.of(file) for file in self.cleaned_data["file"]]
 
 
 class AddressForm(DocumentForm):
@@ -207,7 +203,6 @@ class AddressForm(DocumentForm):
 
     @property
     def sources(self) -> list[Source]:
-        """The address."""
         return [Address(self.cleaned_data["address"])]
 
 
@@ -218,7 +213,6 @@ class StagedForm(DocumentForm):
 
     @property
     def sources(self) -> list[Source]:
-        """The staged source."""
         return [Staged(self.cleaned_data["staged"])]
 
 
@@ -229,10 +223,6 @@ ADDING: Final[dict[str, tuple[str, type[DocumentForm]]]] = {
     "address": ("From an address", AddressForm),
 }
 CHANGING: Final = ADDING | {"text": ("Paste text", ChangedTextForm), "file": ("Upload a file", FileForm)}
-
-
-def _file(uploaded: UploadedFile[Any]) -> File:
-    return File(uploaded.read(), uploaded.name or "", uploaded.content_type or None)
 
 
 def initial(shown: ShownDocument) -> dict[str, Any]:

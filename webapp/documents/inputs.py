@@ -7,7 +7,9 @@ import unicodedata
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from django.core.files.uploadedfile import UploadedFile
 
 from realm_core.corpus.records import (
     LONGEST_ATTRIBUTION,
@@ -65,6 +67,11 @@ class File:
     content: bytes
     name: str
     declared_type: str | None = None
+
+    @classmethod
+    def of(cls, uploaded: UploadedFile[Any]) -> File:
+        """What a form or a request has brought."""
+        return cls(uploaded.read(), uploaded.name or "", uploaded.content_type or None)
 
 
 @dataclass(frozen=True)

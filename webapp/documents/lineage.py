@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from webapp.models import IndexGeneration, Job, JobKind, JobState
 from webapp.serving.living import indexes_beside
 
 
-@dataclass(frozen=True)
-class JoinedState:
-    """A state that was joined. row: its key; None: nothing was edited above that index."""
-
-    row: int | None
-
-
-def state_joined(earlier: IndexGeneration, later: IndexGeneration) -> JoinedState | None:
-    """The state of `earlier` that is part of `later`; None where it is none, or not a state that is known."""
+def state_joined(earlier: IndexGeneration, later: IndexGeneration) -> int | None:
+    """The row of the state of `earlier` that is part of `later`; 0: nothing was edited; None: none that is known is."""
     parts = _with_folded(earlier)
     for job in _jobs():
         if job.result["index"] in _with_folded(later):
             rows = dict(zip(job.parameters["index"], job.result["states"], strict=True))
             found = [rows[pk] for pk in rows if pk in parts]
             if found:
-                return JoinedState(found[0])
+                return found[0] or 0
     return None
 
 

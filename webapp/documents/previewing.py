@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from webapp.documents import service
 from webapp.documents.inputs import DocumentInput, Unreadable
 from webapp.documents.versions import Versions, require
+from webapp.documents.viewing import place_of
 from webapp.serving.living import current_view
 
 if TYPE_CHECKING:
@@ -45,21 +46,21 @@ def of_change(document_id: str, given: DocumentInput, versions: Versions = None)
 
     [taken] = service.read_inputs([given], document_id)
     view = current_view()
-    places = view.with_ids([document_id])
-    for row in places.values():
-        require(view.document(row), versions)
+    place = place_of(document_id, view)
+    present = view.document(place)
+    require(present, versions)
     try:
         found = effect(view, Changes((taken.document,)))
     except DocumentRefused as error:
         raise Unreadable(*error.reasons.values()) from None
-    present = [block for row in places.values() for block in view.blocks_of_article(row)]
+    blocks = view.blocks_of_article(place)
     gone = frozenset(found.gone)
     return Preview(
         taken.document,
-        tuple(one for one in present if one.block_id in gone),
+        tuple(one for one in blocks if one.block_id in gone),
         len(found.new),
-        len(present) - len(gone),
-        any(view.document(row) == taken.document for row in places.values()),
+        len(blocks) - len(gone),
+        present == taken.document,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from django.core.files.uploadedfile import UploadedFile
 from rest_framework import serializers
 
 from realm_core.corpus.records import LONGEST_ATTRIBUTION, LONGEST_COLLECTION, LONGEST_ID, LONGEST_LICENCE
@@ -181,7 +180,7 @@ def document_input(told: dict[str, Any]) -> DocumentInput:
     file = told.get("file")
     source: Text | File | Address
     if file is not None:
-        source = _file(file)
+        source = File.of(file)
     elif told["address"]:
         source = Address(told["address"])
     else:
@@ -191,16 +190,12 @@ def document_input(told: dict[str, Any]) -> DocumentInput:
 
 def files_input(told: dict[str, Any]) -> list[DocumentInput]:
     """The same for several files."""
-    return [_with_source(_file(one), {**told, "title": "", "url": None}) for one in told["file"]]
+    return [_with_source(File.of(one), {**told, "title": "", "url": None}) for one in told["file"]]
 
 
 def metadata_input(told: dict[str, Any]) -> DocumentInput:
     """The same for a request that changes only metadata."""
     return _with_source(OwnText(), told)
-
-
-def _file(uploaded: UploadedFile[Any]) -> File:
-    return File(uploaded.read(), uploaded.name or "", uploaded.content_type)
 
 
 def _with_source(source: Source, told: dict[str, Any]) -> DocumentInput:

@@ -20,7 +20,7 @@ from django.db import transaction
 from webapp.documents import fetching
 from webapp.documents.inputs import BASE_FORMAT, DocumentInput, ReadDocument, Unreadable, checked, named, read
 from webapp.documents.versions import Versions, require
-from webapp.documents.viewing import DocumentMissing
+from webapp.documents.viewing import DocumentMissing, place_of
 from webapp.models import (
     GONE,
     AuditEntry,
@@ -141,15 +141,12 @@ def _read_and_edit(
     ids = [one.document.id for one in taken]
 
     def look(view: CorpusView) -> None:
-        there = view.with_ids(ids)
         if changed_id is None:
-            if there:
+            if there := view.with_ids(ids):
                 raise DocumentExists(next(one for one in ids if one in there))
             return
-        if not there:
-            raise DocumentMissing(changed_id)
         [one] = taken
-        present = view.document(there[one.document.id])
+        present = view.document(place_of(changed_id, view))
         require(present, versions)
         if one.text_of is not None and present != one.text_of:
             raise Overtaken  # another edit has changed it since it was read
@@ -169,7 +166,10 @@ def read_inputs(given: Sequence[DocumentInput], changed_id: str | None = None) -
     Raises InvalidRequest, Unreadable, DocumentMissing.
     """
     checked(given)
-    own = None if changed_id is None else _present(changed_id)  # before anything is fetched or read
+    own = None
+    if changed_id is not None:  # before anything is fetched or read
+        view = current_view()
+        own = view.document(place_of(changed_id, view))
     corpus = active().index.corpus
     fetched = fetching.fetched(given)
     if own is not None:
@@ -183,14 +183,6 @@ def _with_file(taken: ReadDocument) -> ReadDocument:
         return taken
     row = Document.objects.filter(index=active().index, document_id=taken.document.id).first()
     return taken if row is None else replace(taken, format=row.format, original=row.original)
-
-
-def _present(document_id: str) -> LivingDocument:
-    view = current_view()
-    place = view.with_ids([document_id]).get(document_id)
-    if place is None:
-        raise DocumentMissing(document_id)
-    return view.document(place)
 
 
 @dataclass(frozen=True)

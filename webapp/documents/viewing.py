@@ -15,7 +15,7 @@ from webapp.serving.living import active, corpus_id, current_view, opened
 if TYPE_CHECKING:
     from realm_core.corpus.records import Block
     from realm_core.living.documents import LivingDocument
-    from realm_core.living.view import ListedDocument
+    from realm_core.living.view import CorpusView, ListedDocument
 
 
 class DocumentMissing(Missing):
@@ -54,6 +54,14 @@ class ShownDocument(DocumentEntry):
     text: str = ""
     passages: Sequence[Block] = ()
     version: str | None = None
+
+
+def place_of(document_id: str, view: CorpusView) -> int:
+    """The article row of a document; DocumentMissing."""
+    place = view.with_ids([document_id]).get(document_id)
+    if place is None:
+        raise DocumentMissing(document_id)
+    return place
 
 
 def described(document_ids: Sequence[str]) -> list[DocumentEntry]:

@@ -85,7 +85,6 @@ def test_the_answers_stay_as_they_are(edited: Deployment) -> None:
     before = answers()
     after = folds.fold()
     assert after.index != edited.index and after.model == edited.model
-    assert folding.made_by_fold(after.index) and not folding.made_by_fold(edited.index)
     for was, now in zip(before, answers(), strict=True):
         assert told(was) == told(now)
         assert was.payload["corpus"].startswith(f"tiny@{edited.index.corpus.snapshot_id}+")
@@ -262,7 +261,8 @@ def test_a_purge_behind_a_fold_leaves_nothing_in_the_end(edited: Deployment) -> 
     again = purging.purge(["turku"], by=None)
     assert again.files == [] and again.remaining == []
     assert remove_superseded(by="retention", now=later) == []
-    assert folding.made_by_fold(second.index)
+    purging.purge(["oulu"], by=None)
+    assert folding.edits(second.index).purged, "also where what it was folded from is no more"
 
 
 def test_it_begins_by_itself_when_it_is_worth_it(
