@@ -21,7 +21,7 @@ from realm_core.corpus.records import (
     MOST_TAGS,
 )
 from realm_core.errors import CannotStore, RealmError
-from webapp.models import CorpusSnapshot
+from webapp.models import BASE_FORMAT, CorpusSnapshot
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.text import one_line
 
@@ -35,7 +35,6 @@ MOST_CHARACTERS: Final = 5_000_000  # of all documents of an edit: some 3,000 bl
 MOST_DOCUMENTS: Final = 1_000  # of an edit; more are to be ingested as a corpus
 LONGEST_TITLE: Final = 512
 LONGEST_URL: Final = 2048
-BASE_FORMAT: Final = "base"  # of a document that came with the corpus
 _PDF: Final = "pdf"
 # In REST an id is the last part of an address (`documents/urls.py`); with these it would be another address.
 _NO_END: Final = "/touched"

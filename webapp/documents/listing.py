@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 
 from webapp.documents.viewing import DocumentEntry, of_base, of_row
 from webapp.models import GONE, Document, DocumentStatus, IndexGeneration
-from webapp.serving.living import active, current_view
+from webapp.serving.living import active, opened
 
 if TYPE_CHECKING:
     from realm_core.living.view import CorpusView
@@ -67,7 +67,7 @@ def listed(wanted: Wanted = EVERY, *, start: int = 0, count: int = 50) -> Listin
     documents = [of_row(row) for row in rows.order_by("-changed_at", "-pk")[start : start + count]]
     if wanted.status in (DocumentStatus.CHANGED, *GONE):
         return Listing(documents, number)  # without opening the corpus
-    view = current_view()
+    view = opened(index, index.state_now())
     unedited = wanted.unedited(index, view)
     first = max(0, start - number)
     documents += _described(view, unedited[first : first + count - len(documents)], {})
@@ -110,7 +110,7 @@ def following(wanted: Wanted, position: Position | None, count: int) -> tuple[li
     documents = [of_row(row) for row in rows[:count]]
     if len(rows) > count:
         return documents, replace(position, row=rows[count - 1].pk)
-    view = current_view()
+    view = opened(index, index.state_now())
     unedited = wanted.unedited(index, view)
     # Read last, so that what is edited at this moment is found here if it is not among the unedited any more.
     later = {row.document_id: row for row in wanted.edited(index).filter(pk__gt=position.newest)}

@@ -18,10 +18,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from webapp.documents import fetching
-from webapp.documents.inputs import BASE_FORMAT, DocumentInput, ReadDocument, Unreadable, checked, named, read
+from webapp.documents.inputs import DocumentInput, ReadDocument, Unreadable, checked, named, read
 from webapp.documents.versions import Versions, require
 from webapp.documents.viewing import DocumentMissing, place_of
 from webapp.models import (
+    BASE_FORMAT,
     GONE,
     AuditEntry,
     ChangeKind,

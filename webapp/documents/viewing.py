@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from webapp.documents.inputs import BASE_FORMAT
 from webapp.documents.versions import version_of
-from webapp.models import Document, DocumentStatus
+from webapp.models import BASE_FORMAT, Document, DocumentStatus
 from webapp.refusals import Missing
-from webapp.serving.living import active, corpus_id, current_view, opened
+from webapp.serving.living import active, corpus_id, opened
 
 if TYPE_CHECKING:
     from realm_core.corpus.records import Block
@@ -68,7 +67,7 @@ def described(document_ids: Sequence[str]) -> list[DocumentEntry]:
     """The known ones of these documents, in their order."""
     index = active().index
     found = {row.document_id: of_row(row) for row in Document.objects.filter(index=index, document_id__in=document_ids)}
-    view = current_view()
+    view = opened(index, index.state_now())
     places = view.with_ids([one for one in document_ids if one not in found])
     found |= {one.id: of_base(one) for one in view.described(list(places.values()))}
     return [found[one] for one in document_ids if one in found]

@@ -8,6 +8,7 @@ from webapp.models.collection import Collection
 from webapp.models.corpus import CorpusSnapshot
 from webapp.models.deployment import Deployment
 from webapp.models.document import (
+    BASE_FORMAT,
     GONE,
     ChangeKind,
     CorpusChange,

@@ -58,6 +58,7 @@ class DocumentStatus(models.TextChoices):
     PURGED = "purged", "purged"
 
 
+BASE_FORMAT: Final = "base"  # of a document that came with the corpus
 # Documents that are not in the corpus any more.
 GONE: Final = (DocumentStatus.REMOVED, DocumentStatus.PURGED)
 

@@ -18,9 +18,17 @@ from django.db import transaction
 from django.db.models import Max, QuerySet
 
 from webapp.documents import lineage
-from webapp.documents.inputs import BASE_FORMAT
-from webapp.models import AuditEntry, ChangeKind, CorpusChange, CorpusState, Document, IndexGeneration, ModelVersion
-from webapp.purges.service import empty, purged_change, record_purged
+from webapp.models import (
+    BASE_FORMAT,
+    AuditEntry,
+    ChangeKind,
+    CorpusChange,
+    CorpusState,
+    Document,
+    IndexGeneration,
+    ModelVersion,
+)
+from webapp.purges.service import emptied, record_purged
 from webapp.serving.embedding import embedding_of
 from webapp.serving.living import indexes_beside, opened, store_of
 from webapp.serving.states import advanced, repeated
@@ -129,9 +137,8 @@ def _commit(index: IndexGeneration, found: UnmaskedPurges, after: CorpusView, by
             if document is None:
                 collection = found.view.collection_of(place)
                 document = Document(index=index, document_id=document_id, format=BASE_FORMAT, collection=collection)
-            empty(document)
             blocks = found.view.blocks_of_article(place)
             gone = [one.block_id for one in blocks if not after.rows_with(one.block_id)]
-            changes.append(purged_change(document, was, now, gone, person))
+            changes.append(emptied(document, was, now, gone, person))
         record_purged(changes)
         AuditEntry.record("document.purge", index, by=by, documents=list(found.places), index=index.pk)

@@ -28,9 +28,9 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from webapp.documents import lineage
-from webapp.documents.inputs import BASE_FORMAT
 from webapp.documents.viewing import DocumentMissing
 from webapp.models import (
+    BASE_FORMAT,
     AskedAnswer,
     AuditEntry,
     ChangeKind,
@@ -237,11 +237,11 @@ def _commit(
         files = originals.receipt_files(_rows(index, [*blocks]).exclude(original="").values_list("original", flat=True))
         changes = []
         for document_id in blocks:
-            for document in _emptied(standings, document_id):
+            for document in _every_row(standings, document_id):
                 was, now = states.get(document.index_id) or _unchanged(document)
                 # Each block is once in the ledger.
                 taken = gone[document_id] if document.index_id == index.pk else []
-                changes.append(purged_change(document, was, now, taken, by))
+                changes.append(emptied(document, was, now, taken, by))
         answers = record_purged(changes)
         ids = sorted(blocks)
         told = _receipt_fields(receipt)
@@ -258,8 +258,8 @@ def _unchanged(document: Document) -> tuple[CorpusState, CorpusState]:
     return row, row
 
 
-def _emptied(standings: Sequence[_Standing], document_id: str) -> list[Document]:
-    """The rows of a document, one above the deployed index among them, emptied but for its id and its collection."""
+def _every_row(standings: Sequence[_Standing], document_id: str) -> list[Document]:
+    """The rows of a document, also those that are to be: one above the deployed index is among them."""
     documents = list(_rows(standings[0].index, [document_id]))
     known = {document.index_id for document in documents}
     for standing in standings:
@@ -271,24 +271,19 @@ def _emptied(standings: Sequence[_Standing], document_id: str) -> list[Document]
         documents.append(
             Document(index=standing.index, document_id=document_id, format=BASE_FORMAT, collection=collection)
         )
-    for document in documents:
-        empty(document)
     return documents
 
 
-def empty(document: Document) -> None:
-    """Store the row of a document without anything but its id and its collection."""
+def emptied(document: Document, was: CorpusState, now: CorpusState, blocks: list[str], by: User | None) -> CorpusChange:
+    """Store the row of a document without anything but its id and its collection; the row of the ledger, not stored.
+
+    blocks: that are searched no more.
+    """
     document.title, document.status, document.blocks = PURGED_TITLE, DocumentStatus.PURGED, 0
     document.url = document.licence = document.attribution = document.language = document.content_hash = ""
     document.original = ""
     document.date, document.tags = None, []
     document.save()
-
-
-def purged_change(
-    document: Document, was: CorpusState, now: CorpusState, blocks: list[str], by: User | None
-) -> CorpusChange:
-    """The row of the ledger for an emptied document, not stored. blocks: that are searched no more."""
     return CorpusChange(kind=ChangeKind.PURGED, document=document, before=was, after=now, blocks_gone=blocks, by=by)
 
 
