@@ -45,12 +45,15 @@ class TouchedAnswer:
     @cached_property
     def outcome(self) -> Outcome:
         """How the answer without the blocks differs from the stored one."""
-        return outcome(self.full, self.without)
-
-    @property
-    def differs(self) -> bool:
-        """Whether it changes."""
-        return self.outcome != Outcome.SAME
+        full, without = self.full.answer, self.without.answer
+        if full is None:
+            return Outcome.SAME if without is None else Outcome.GIVEN
+        if without is None:
+            return Outcome.NONE
+        if full.text != without.text:
+            return Outcome.OTHER_ANSWER
+        same_block = self.full.evidence[0].block_id == self.without.evidence[0].block_id
+        return Outcome.SAME if same_block else Outcome.OTHER_BLOCK
 
     @property
     def asked_again(self) -> AskedAnswer | None:
@@ -82,18 +85,6 @@ class Summary:
     def complete(self) -> bool:
         """Whether all were recomputed."""
         return self.looked_at == self.reading
-
-
-def outcome(full: Answer, without: Answer) -> Outcome:
-    """The effect on an answer of leaving blocks out."""
-    if full.answer is None or without.answer is None:
-        if full.answer is not None:
-            return Outcome.NONE
-        return Outcome.SAME if without.answer is None else Outcome.GIVEN
-    if full.answer.text != without.answer.text:
-        return Outcome.OTHER_ANSWER
-    same_block = full.evidence[0].block_id == without.evidence[0].block_id
-    return Outcome.SAME if same_block else Outcome.OTHER_BLOCK
 
 
 @dataclass(frozen=True)

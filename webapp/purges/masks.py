@@ -55,7 +55,7 @@ class UnmaskedPurges:
 
 def unmasked_purges(index: IndexGeneration) -> UnmaskedPurges | None:
     """The purged documents that an index still has; None: none. EngineUnavailable if its files cannot be read."""
-    purged, elsewhere = _purged(index), _purged_elsewhere(index)
+    purged, elsewhere = purged_ids(index), _purged_elsewhere(index)
     if not purged and not elsewhere:
         return None
     row = index.state_now()
@@ -67,13 +67,11 @@ def unmasked_purges(index: IndexGeneration) -> UnmaskedPurges | None:
     return UnmaskedPurges(row, view, places | held, again | held.keys()) if places or held else None
 
 
-def purged_ids(index: IndexGeneration) -> set[str]:
-    """Ids of documents that were purged from the corpus of an index, and not added again above it. Opens no corpus."""
-    return set(_purged(index))
+def purged_ids(index: IndexGeneration) -> dict[str, int]:
+    """Ids of documents that were purged from the corpus of an index, and not added again above it: with the last purge.
 
-
-def _purged(index: IndexGeneration) -> dict[str, int]:
-    """`purged_ids`, each with the last change that purged it."""
+    Opens no corpus.
+    """
     changes = _changes_beside(index)
     purged = _last(changes.filter(kind=ChangeKind.PURGED))
     put_here = _last(changes.filter(kind__in=_PUT, document__index=index)) if purged else {}
