@@ -76,7 +76,15 @@ def add(given: Sequence[DocumentInput], *, by: User | None, kept: Kept | None = 
     kept: called in the transaction that commits; if it raises, the edit is undone.
     Raises InvalidRequest, Unreadable, DocumentExists, EditConflict; EngineUnavailable if nothing is deployed.
     """
-    return _read_and_edit(given, by=by, kept=kept)
+    began = time.perf_counter()
+    taken = read_inputs(given)
+    ids = [one.document.id for one in taken]
+
+    def look(view: CorpusView) -> None:
+        if there := view.with_ids(ids):
+            raise DocumentExists(next(one for one in ids if one in there))
+
+    return _written(taken, look, by, kept, began)
 
 
 def change(
@@ -86,7 +94,16 @@ def change(
 
     Raises DocumentMissing, ChangedMeanwhile, and as `add` does.
     """
-    return _read_and_edit([given], by=by, kept=kept, changed_id=document_id, versions=versions)
+    began = time.perf_counter()
+    [taken] = read_inputs([given], document_id)
+
+    def look(view: CorpusView) -> None:
+        present = view.document(place_of(document_id, view))
+        require(present, versions)
+        if taken.text_of is not None and present != taken.text_of:
+            raise Overtaken  # another edit has changed it since it was read
+
+    return _written([taken], look, by, kept, began)
 
 
 def remove(
@@ -129,29 +146,10 @@ def content_hash(document: LivingDocument) -> str:
     return hashlib.sha256(f"{document.title}\n{document.text}".encode()).hexdigest()
 
 
-def _read_and_edit(
-    given: Sequence[DocumentInput],
-    *,
-    by: User | None,
-    kept: Kept | None,
-    changed_id: str | None = None,
-    versions: Versions = None,
+def _written(
+    taken: Sequence[ReadDocument], look: Callable[[CorpusView], None], by: User | None, kept: Kept | None, began: float
 ) -> Edited:
-    began = time.perf_counter()
-    taken = read_inputs(given, changed_id)
-    ids = [one.document.id for one in taken]
-
-    def look(view: CorpusView) -> None:
-        if changed_id is None:
-            if there := view.with_ids(ids):
-                raise DocumentExists(next(one for one in ids if one in there))
-            return
-        [one] = taken
-        present = view.document(place_of(changed_id, view))
-        require(present, versions)
-        if one.text_of is not None and present != one.text_of:
-            raise Overtaken  # another edit has changed it since it was read
-
+    """Write documents that were read since `began`, and keep their PDFs."""
     taken = [_with_file(one) for one in taken]
     taken = [one if one.pdf is None else replace(one, original=originals.keep(one.pdf)) for one in taken]
     read_ms = (time.perf_counter() - began) * 1e3
