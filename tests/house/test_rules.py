@@ -83,7 +83,7 @@ SUBJECTS: dict[str, set[str]] = {
     "artefacts": {"evaluations", "feedback"},
     "ledger": {"asking"},
     "originals": set(),
-    "documents": {"asking", "jobs", "artefacts", "ledger", "originals"},
+    "documents": {"jobs", "artefacts", "ledger", "originals"},
     "purges": {"artefacts", "documents", "ledger", "originals"},
     "collections": set(),
     "mcp": {"asking", "articles", "collections"},

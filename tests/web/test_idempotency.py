@@ -14,8 +14,8 @@ from django.utils import timezone
 from realm_core.errors import RealmError
 from tests.web.conftest import FakeEngine, Person
 from tests.web.operating import TokenClient, problem
-from webapp.asking import idempotency
 from webapp.models import AskedAnswer, EvidenceBlock, IdempotencyKey
+from webapp.rest import idempotency
 
 pytestmark = pytest.mark.both_databases
 

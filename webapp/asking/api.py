@@ -16,11 +16,11 @@ from webapp.access.limits import asker_name
 from webapp.asking import examples
 from webapp.asking import service as asking
 from webapp.asking.history import asker_key
-from webapp.asking.idempotency import claim
 from webapp.asking.kept_api import answer_json
 from webapp.asking.serializers import AnswerSerializer, QuestionSerializer, RetrievalSerializer
 from webapp.models import AskedAnswer
 from webapp.rest.base import AskingView
+from webapp.rest.idempotency import claim
 from webapp.rest.operation import given, operation, sent
 from webapp.rest.parameters import idempotency_key, key_parameter
 from webapp.rest.throttle import AskThrottle

@@ -19,7 +19,6 @@ from rest_framework.reverse import reverse
 from realm_core.corpus.records import LONGEST_COLLECTION
 from webapp.access.collections import access_of
 from webapp.access.limits import asker_name
-from webapp.asking.idempotency import claim
 from webapp.documents import examples, previewing
 from webapp.documents import service as documents
 from webapp.documents.inputs import LARGEST_FILE_BYTES, LONGEST_TITLE, DocumentInput
@@ -47,6 +46,7 @@ from webapp.models import DocumentStatus
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.authentication import MayEdit, MayReadDocuments
 from webapp.rest.base import EditorView
+from webapp.rest.idempotency import claim
 from webapp.rest.lists import PAGING, cursor_in, cursor_link, page_example, page_response, page_size, wrong_cursor
 from webapp.rest.operation import FORM, JSON, given, operation, sent
 from webapp.rest.parameters import IF_MATCH, idempotency_key, if_match, key_parameter
