@@ -22,8 +22,7 @@ _FINE = 2000  # bins to compute AUC and risk–coverage from
 class Figures:
     """exact_match: share of questions whose best candidate is right; exact_match_given: right and given as the answer.
 
-    contains_answer: share of questions whose best candidate is right or has a right answer within it ("Mount Everest" for
-    "Everest"): what exact match misses by its bounds alone.
+    contains_answer: the same, but a right answer may be a part of the candidate ("Mount Everest" for "Everest").
     A question without an answer is right if none is given, as in SQuAD 2.0 (Rajpurkar, Jia, Liang 2018). unanswerable:
     the number of these; answered_unanswerable: the share of them that were answered all the same, None without any.
 
