@@ -38,7 +38,7 @@ from realm_core.salient.cache import MANIFEST_FILE, SalientSpans
 from realm_core.training.ablation import BM25, ROWS, AblationConfig
 from realm_core.training.ablation_plan import AblationPlan, AblationSizes, AblationStage
 from realm_core.training.identity import differences
-from realm_core.training.learnt_questions import check_names, files_by_name
+from realm_core.training.learnt_questions import files_by_name
 from realm_core.training.relay import Relay, passed_on
 from realm_core.training.tasks import Ablate, Pretrain
 
@@ -76,7 +76,6 @@ def _inputs(arguments: Ablate, settings: AblationConfig) -> tuple[AblationSizes,
         pick_device(device)
     questions, dev = files_by_name(arguments.questions), files_by_name(arguments.dev)
     repeat = settings.finetune.repeat
-    check_names(questions, repeat=repeat)
     snapshot = Snapshot.open(arguments.corpus)
     SalientSpans.open(arguments.spans, snapshot)
     excluded: Path | None = arguments.exclude_titles

@@ -37,7 +37,7 @@ from realm_core.training.config import FinetuneConfig
 from realm_core.training.distributed import World, place
 from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
 from realm_core.training.identity import deciding, identity_of
-from realm_core.training.learnt_questions import check_names, files_by_name
+from realm_core.training.learnt_questions import files_by_name
 from realm_core.training.loop import Loop, ParameterGroup, freeze, no_dropout_in_attention
 from realm_core.training.occurrences import find_all
 from realm_core.training.stage import in_run_folder, publish, question_draw, training_loop
@@ -65,7 +65,6 @@ def main(task: Finetune, run: Path, activity: Activity) -> None:
 def _finetune(task: Finetune, device: torch.device, world: World, run: Path, activity: Activity) -> None:
     config = task.settings
     files = {name: read_questions(path) for name, path in files_by_name(task.questions).items()}
-    check_names(files, repeat=config.repeat)
     model, snapshot = load_model(task.model), Snapshot.open(corpus_of(task.index, task.corpus))
     # The reader answers under the normalisation that it is trained under.
     if not model.config.not_here and (config.pairs or config.normalisation == "block+null"):

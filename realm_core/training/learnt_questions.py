@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +20,6 @@ def files_by_name(paths: Sequence[Path]) -> dict[str, Path]:
             raise RealmError(f"{path}: another question file is called {path.stem}, too; rename one of them.")
         files[path.stem] = path
     return files
-
-
-def check_names(files: Collection[str], **settings: Mapping[str, int]) -> None:
-    """RealmError if one of these settings names a file that is not there."""
-    for setting, counts in settings.items():
-        for unknown in sorted(set(counts) - set(files)):
-            raise RealmError(f"{setting}.{unknown}: no question file of that name; there are {', '.join(files)}.")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
+from realm_core.errors import quoted
 from realm_core.evaluation.config import BM25_SCALE
 from realm_core.index.tasks import BY_INDEX, DEVICE, LIVING, STATE, check_index, unused_for
 from realm_core.model.tasks import NAMING
@@ -41,6 +42,15 @@ _MAKE = "model folder to make"
 _MODEL_GROUP = "A model"
 _LEAVE_OUT = "neither read nor train on articles that question sets for measuring are about"
 _EXCLUDED = "JSON list of articles that are neither read nor trained on"
+
+
+def _check_names(questions: Sequence[Path], **settings: Mapping[str, int]) -> None:
+    """SettingError if one of these settings names a question file that is not given."""
+    names = [path.stem for path in questions if path.stem]  # none: a form that is filled in wrong, where that is said
+    for setting_name, counts in settings.items():
+        for unknown in sorted(set(counts) - set(names)) if names else ():
+            says = f"names no question file that is given: {quoted(unknown)}; there are {', '.join(names)}."
+            raise SettingError(setting_name, says)
 
 
 class _Training(Task):
@@ -223,9 +233,10 @@ class TrainRetriever(_Training):
     device: str = runtime("auto", help=DEVICE)
 
     def check_together(self) -> None:
-        """A state for each index, or none."""
+        """A state for each index, or none; and files that settings name are there."""
         if len(self.state) not in (0, len(self.index)):
             raise SettingError("state", "must name as many as there are indexes, in their order.")
+        _check_names(self.questions, take=self.settings.take, repeat=self.settings.repeat)
 
 
 class Finetune(_Training):
@@ -263,8 +274,9 @@ class Finetune(_Training):
         return unused_for(self.retriever)
 
     def check_together(self) -> None:
-        """A retriever that searches an index has one."""
+        """A retriever that searches an index has one, and repeated files are there."""
         check_index(self.retriever, self.index)
+        _check_names(self.questions, repeat=self.settings.repeat)
 
 
 def _rows(names: list[str]) -> list[str]:
@@ -308,8 +320,9 @@ class Ablate(Task):
     builder_device: str = runtime("auto", help="of pre-training's builder process")
 
     def check_together(self) -> None:
-        """The budget is large enough for every row."""
+        """The budget is large enough for every row, and repeated files are there."""
         self.settings.check_rows(self.rows)
+        _check_names(self.questions, **{"finetune.repeat": self.settings.finetune.repeat})
 
     @classmethod
     def kept(cls, result: dict[str, Any]) -> dict[str, Any]:

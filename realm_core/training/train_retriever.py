@@ -41,7 +41,7 @@ from realm_core.text.joins import join_query
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import RetrieverConfig
 from realm_core.training.identity import deciding, identity_of
-from realm_core.training.learnt_questions import LeftOut, check_names, files_by_name
+from realm_core.training.learnt_questions import LeftOut, files_by_name
 from realm_core.training.loop import ParameterGroup, freeze
 from realm_core.training.nearest import Nearest, NearestBlocks
 from realm_core.training.stage import MOST_HELD_OUT, in_run_folder, publish, question_draw, training_loop
@@ -132,7 +132,6 @@ def _supervision(
         name: left_out.rest(path, answerable=True, seed=config.seed, take=config.take.get(name))
         for name, path in files_by_name(task.questions).items()
     }
-    check_names(files, take=config.take, repeat=config.repeat)
     grouped = [(name, question) for name, own in files.items() for question in own]
     measured = [pair for pair in grouped if question_draw(pair[1].question) < config.holdout]
     random.Random(config.seed).shuffle(measured)

@@ -151,6 +151,10 @@ def test_what_is_wrong_stands_beside_its_field(staff: Person) -> None:
     right = {**wrong, "epochs": "1", "reader_lr": "1e-4", "clip": "1", "repeat": ""}
     page = staff.client.post("/manage/jobs/new/finetune/", right).content.decode()
     assert "embeds blocks differently" in errors(page, "index") and not Job.objects.exists()
+    mistyped = {**form, "model": deployment.model_id, "repeat": "lernt = 2"}
+    page = staff.client.post("/manage/jobs/new/finetune/", mistyped).content.decode()
+    says = "Names no question file that is given: &#x27;lernt&#x27;; there are learnt."  # not only when it is its turn
+    assert says in errors(page, "repeat") and not Job.objects.exists()
 
 
 def errors(page: str, name: str) -> str:

@@ -372,7 +372,7 @@ def test_two_files_of_one_name_are_refused(deployment: Deployment, tmp_path: Pat
 
 
 def test_an_unknown_group_is_named(deployment: Deployment, tmp_path: Path) -> None:
-    message = r"repeat\.plain: no question file of that name; there are tiny"
+    message = r"repeat names no question file that is given: 'plain'; there are tiny"
     refused(deployment, tmp_path, message, repeat="{plain = 2}")
 
 

@@ -196,7 +196,7 @@ def test_questions_are_searched_for_in_several_indexes(deployment: Deployment, t
         (
             questions(),
             {"repeat": "{elsewhere = 2}"},
-            r"repeat\.elsewhere: no question file of that name",
+            r"repeat names no question file that is given: 'elsewhere'",
         ),
         (questions(), {"repeat": "{tiny = 0}"}, "nothing can be learnt"),
         (questions(), {"holdout": 1.0}, "nothing can be learnt|holdout"),
