@@ -55,8 +55,11 @@ def checked_question(row: object, where: str, *, answerable: bool | None = True)
         raise RealmError(f"{where}: `question` must be a non-empty text.")
     if answerable is False and answers != []:
         raise RealmError(f"{where}: `answers` must be an empty list: this file is for questions without an answer.")
+    if answerable and answers == []:
+        why = "only files to measure by have questions without an answer"
+        raise RealmError(f"{where}: `answers` must be a list of non-empty texts, and not empty: {why}.")
     texts = isinstance(answers, list) and all(isinstance(a, str) and a.strip() for a in answers)
-    if not isinstance(answers, list) or not texts or (answerable and not answers):
+    if not isinstance(answers, list) or not texts:
         raise RealmError(f"{where}: `answers` must be a list of non-empty texts.")
     answer_type = row.get("answer_type", "string")
     if answer_type not in ANSWER_TYPES:

@@ -51,7 +51,7 @@ def test_a_set_is_kept_whole_and_found_again(staff: Person) -> None:
 
 def test_questions_without_an_answer_are_for_measuring_alone(staff: Person) -> None:
     content = lines("Which river?") + lines("How old is my sister?", answers=[])
-    with pytest.raises(RealmError, match=r"^mixed\.jsonl, line 2: `answers` must be"):
+    with pytest.raises(RealmError, match=r"^mixed\.jsonl, line 2: `answers` must be .* and not empty: only"):
         questions.record(content, "mixed", Purpose.LEARN)
     made = questions.record(content, "mixed", Purpose.MEASURE)
     page = staff.client.get(f"/manage/questions/{made.pk}/").content.decode()
@@ -59,6 +59,45 @@ def test_questions_without_an_answer_are_for_measuring_alone(staff: Person) -> N
     with pytest.raises(RealmError, match="is in mixed"):
         questions.record(lines("How old is my sister?"), "learnt", Purpose.LEARN)
     assert questions.measured_titles() == []
+
+
+TABLE = "Question;Answer;;title;id\r\nWhich river?;Nile;the Nile;Nile;7\r\n\r\n“Où”, and when?; Oulu ;;;\r\n"
+
+
+@pytest.mark.parametrize(("file_name", "content"), [("t.csv", TABLE), ("t.TSV", TABLE.replace(";", "\t"))])
+def test_a_table_becomes_a_set(staff: Person, file_name: str, content: str) -> None:
+    file = SimpleUploadedFile(file_name, b"\xef\xbb\xbf" + content.encode())
+    page = staff.client.post(reverse("manage-questions"), {"file": file, "purpose": "learn"}, follow=True)
+    made = QuestionSet.objects.get()
+    assert "t was recorded: 2 questions." in page.content.decode() and made.name == "t"
+    assert [json.loads(line) for line in resolve(made.path).read_text().splitlines()] == [
+        {"question": "Which river?", "answers": ["Nile", "the Nile"], "title": "Nile"},
+        {"question": "“Où”, and when?", "answers": ["Oulu"]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("Which river?,Nile", "t.csv, line 1: it must name the columns: question, answer"),
+        ("question,answer\nWhich?,Nile\n,Nile", "t.csv, line 3: `question` must be a non-empty text"),
+        ("question,answer\nWhich?,", "t.csv, line 2: `answers` must be a list of non-empty texts, and not empty"),
+        ('question,answer\n"Which?,Nile', "t.csv, line 2: unexpected end of data"),
+        ("question,answer\nWhich?,\udcff", "t.csv is not UTF-8: save it as"),
+        ("question,answer\n", "t.jsonl contains no questions"),
+    ],
+)
+def test_what_is_no_table_of_questions_is_refused(staff: Person, content: str, says: str) -> None:
+    file = SimpleUploadedFile("t.csv", content.encode(errors="surrogateescape"))
+    response = staff.client.post(reverse("manage-questions"), {"file": file, "purpose": "learn"})
+    assert response.status_code == 422 and says in response.content.decode() and not QuestionSet.objects.exists()
+
+
+def test_a_table_to_measure_by_has_questions_without_an_answer(tmp_path: Path) -> None:
+    path = tmp_path / "mixed.csv"
+    path.write_text("question,answer\nWhich river?,Nile\nHow old is my sister?,\n")
+    made = questions.record_file(path, Purpose.MEASURE)
+    assert made.questions == 2 and '"answers": []' in resolve(made.path).read_text()
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from webapp.access.collections import access_of
 from webapp.asking.history import answers_without
 from webapp.feedback.service import TEACHES, accepted_count, evidence_of, right_answer
 from webapp.models import AuditEntry, EvidenceBlock, Feedback, Purpose, QuestionSet, Review
+from webapp.questions import tables
 from webapp.storage.places import portable, questions_dir, resolve
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
@@ -48,7 +49,18 @@ def record_file(
         content = path.read_bytes()
     except OSError as error:
         raise RealmError(f"{path} cannot be read: {error.strerror}.") from None
+    content = lines_of(content, path.name, purpose)
     return record(content, name or path.stem, purpose, origin=origin, leave_out_measured=leave_out_measured)
+
+
+def lines_of(content: bytes, file_name: str, purpose: str) -> bytes:
+    """What a file has as JSON lines: a table's rows, where it is one by its name. RealmError as `tables.as_lines`."""
+    return tables.as_lines(content, file_name, answerable=_answerable(purpose))
+
+
+def _answerable(purpose: str) -> bool | None:
+    """As for `read_questions`: sets to measure by may have questions without an answer."""
+    return True if purpose == Purpose.LEARN else None
 
 
 def record(
@@ -71,7 +83,7 @@ def record(
         raise RealmError(f"The purpose must be one of {', '.join(Purpose.values)}, not {purpose!r}.")
     if not _NAME.fullmatch(name):
         raise RealmError(f"{name!r} cannot be a question set's name: letters, digits, dots, dashes, 100 at most.")
-    questions = _read(content, name, answerable=True if purpose == Purpose.LEARN else None)
+    questions = _read(content, name, answerable=_answerable(purpose))
     other = Purpose.MEASURE if purpose == Purpose.LEARN else Purpose.LEARN
     shared = _by_normalised_question(other)
     if leave_out_measured and other == Purpose.MEASURE:

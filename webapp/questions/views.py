@@ -25,8 +25,9 @@ from webapp.storage.places import resolve
 _FILE: Final = FileField(
     largest_bytes=64 * 2**20,
     instead=lambda: "larger ones are recorded on the server with manage.py register_questions",
-    help_text="JSON lines, a question each: question, answers, and title or context if known. To measure silence, too: "
-    "questions that have no answer, with an empty list of answers.",
+    help_text="JSON lines, a question each: question, answers, and title or context if known; or a table, CSV or TSV, "
+    "whose first line names these columns. To measure silence, too: questions that have no answer, with an empty list "
+    "of answers.",
 )
 _SHOWN: Final = 20
 
@@ -53,7 +54,7 @@ def question_list(request: HttpRequest) -> HttpResponse:
         file, name = form.cleaned_data["file"], form.cleaned_data["name"]
         try:
             made = questions.record(
-                file.read(),
+                questions.lines_of(file.read(), file.name or "", form.cleaned_data["purpose"]),
                 name or PurePath(file.name or "").stem,
                 form.cleaned_data["purpose"],
                 origin=form.cleaned_data["origin"],
@@ -62,7 +63,7 @@ def question_list(request: HttpRequest) -> HttpResponse:
         except RealmError as error:
             form.add_error("file", str(error))
         else:
-            messages.success(request, f"{made.name} was recorded: {made.questions:,} questions.")
+            messages.success(request, _recorded(made))
             return redirect("manage-question-set", made.pk)
     context = {
         "form": form,
@@ -70,6 +71,11 @@ def question_list(request: HttpRequest) -> HttpResponse:
         "feedback": accepted_count(),
     }
     return render(request, "manage/question_sets.html", context, status=422 if form.errors else 200)
+
+
+def _recorded(made: QuestionSet) -> str:
+    """What the page says of a new set."""
+    return f"{made.name} was recorded: {made.questions:,} question{'s' if made.questions != 1 else ''}."
 
 
 @curator_action
@@ -81,7 +87,7 @@ def from_feedback(request: HttpRequest) -> HttpResponse:
         messages.error(request, str(error))
         return redirect("manage-questions")
     made, left_out = recorded.made, recorded.left_out
-    messages.success(request, f"{made.name} was recorded: {made.questions:,} questions.")
+    messages.success(request, _recorded(made))
     if left_out:
         messages.warning(request, f"Left out, because the answers are from private collections: {left_out:,}.")
     return redirect("manage-question-set", made.pk)

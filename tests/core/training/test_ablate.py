@@ -298,7 +298,7 @@ def test_killed_and_stopped_processes_lose_nothing(towns: Towns, tmp_path: Path,
             "[pretrain]\nsteps = 25",
             r"^pretrain\.refresh_every must be less than the 25 steps, not 25: the index would never be refreshed",
         ),
-        ("[finetune.repeat]\nplain = 2", r"^finetune\.repeat names no question file that is given: 'plain'; there are train"),
+        ("[finetune.repeat]\nplain = 2", r"^finetune\.repeat names no question file that is given: 'plain'; there are"),
     ],
 )
 def test_wrong_settings_are_refused_before_anything_runs(

@@ -12,7 +12,7 @@ from webapp.questions import service as questions
 
 
 class Command(OperatorCommand):
-    """Record a file of questions (JSON lines). It is copied into the data folder and never changed."""
+    """Record a file of questions (JSON lines, CSV or TSV). It is copied into the data folder and never changed."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("path", type=Path)

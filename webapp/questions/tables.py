@@ -1,0 +1,63 @@
+"""Question sets as tables: CSV or TSV, as a spreadsheet exports it, become JSON lines in realm_core's format.
+
+The first line names the columns: question, answer, perhaps title and context. Further columns of answers are called
+answer, too, or answer 2, or nothing; others are ignored.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import PurePath
+from typing import Any, Final
+
+from realm_core.errors import RealmError
+from realm_core.questions.question_file import checked_question
+
+_ENDINGS: Final = (".csv", ".tsv")
+_ANSWER: Final = re.compile(r"(answers?([ _-]?\d+)?)?")
+
+
+def as_lines(content: bytes, file_name: str, *, answerable: bool | None) -> bytes:
+    """The rows of a table as JSON lines; a file with another ending as it is.
+
+    answerable: as for `read_questions`. RealmError, with the line, for what is no table and no question.
+    """
+    if PurePath(file_name).suffix.lower() not in _ENDINGS:
+        return content
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise RealmError(f"{file_name} is not UTF-8: save it as “CSV UTF-8”.") from None
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
+    made: list[dict[str, Any]] = []
+    try:
+        columns = [cell.strip().lower() for cell in next(rows, [])]
+        if "question" not in columns:
+            raise RealmError(f"{file_name}, line 1: it must name the columns: question, answer, perhaps title.")
+        for cells in rows:
+            if any(map(str.strip, cells)):
+                made.append(_row(columns, cells))
+                checked_question(made[-1], f"{file_name}, line {rows.line_num}", answerable=answerable)
+    except csv.Error as error:
+        raise RealmError(f"{file_name}, line {rows.line_num}: {error}.") from None
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in made).encode()
+
+
+def _delimiter(text: str) -> str:
+    """The one of tab, semicolon and comma that the first line has most of."""
+    first = text.partition("\n")[0]
+    return max("\t;,", key=first.count)
+
+
+def _row(columns: list[str], cells: list[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {"question": "", "answers": []}
+    for number, cell in enumerate(map(str.strip, cells)):
+        named = columns[number] if number < len(columns) else ""
+        if cell and _ANSWER.fullmatch(named):
+            row["answers"].append(cell)
+        elif cell and named in ("question", "title", "context"):
+            row[named] = cell
+    return row
