@@ -58,6 +58,10 @@ def sent(name: str, content: bytes = TOWN) -> dict[str, Any]:
     return {"file": SimpleUploadedFile(name, content)}
 
 
+def replacing(name: str, content: bytes = TOWN) -> dict[str, Any]:
+    return {**sent(name, content), "replace": "on"}
+
+
 def test_a_file_can_be_sent_ingested_and_removed(staff: Person, folder: Path) -> None:
     assert "There is no file yet." in staff.client.get(FILES).content.decode()
     page = staff.client.post(FILES, sent("towns.jsonl"), follow=True).content.decode()
@@ -82,6 +86,26 @@ def test_a_file_can_be_sent_ingested_and_removed(staff: Person, folder: Path) ->
     assert [(one.action, one.target, one.details) for one in actions] == [
         ("source.add", "towns.jsonl", {"bytes": len(TOWN)}),
         ("source.remove", "towns.jsonl", {"bytes": len(TOWN)}),
+    ]
+
+
+def test_a_file_is_replaced_by_one_of_its_name_if_that_is_ticked(staff: Person, folder: Path) -> None:
+    staff.client.post(FILES, sent("towns.jsonl"))
+    assert "replaces it" in staff.client.post(FILES, sent("towns.jsonl", b"newer")).content.decode()
+    chosen = {"source": "jsonl", "file": "towns.jsonl", "language": "en", "articles_at_most": "0"}
+    staff.client.post(FORM, chosen)
+    assert (
+        "towns.jsonl is being ingested" in staff.client.post(FILES, replacing("towns.jsonl", b"newer")).content.decode()
+    )
+    assert [path.read_bytes() for path in folder.iterdir()] == [TOWN]
+    Job.objects.update(state=JobState.SUCCEEDED)
+    page = staff.client.post(FILES, replacing("towns.jsonl", b"newer"), follow=True).content.decode()
+    assert "towns.jsonl was uploaded" in page and [path.read_bytes() for path in folder.iterdir()] == [b"newer"]
+    staff.client.post(FILES, replacing("other.jsonl"))  # which replaces none
+    assert list(AuditEntry.objects.filter(action="source.add").order_by("pk").values_list("details", flat=True)) == [
+        {"bytes": len(TOWN)},
+        {"bytes": 5, "replaced": True},
+        {"bytes": len(TOWN)},
     ]
 
 

@@ -18,6 +18,7 @@ from webapp.deployments.service import Verdict
 from webapp.models import (
     AuditEntry,
     CorpusSnapshot,
+    CorpusState,
     Deployment,
     IndexGeneration,
     Job,
@@ -266,6 +267,10 @@ def test_nothing_new_is_said_and_not_built() -> None:
     one = schedule()
     assert run_now(one, by=None) is None
     assert one.last_outcome.startswith("Nothing new to index: gen-1 is of the newest snapshot") and not one.last_job
+    assert "edited" not in one.last_outcome
+    CorpusState.objects.create(index=IndexGeneration.objects.get(), state_id="s", state={}, has_edits=True)
+    run_now(one, by=None)
+    assert one.last_outcome.endswith(" What was edited since is searched above it.") and not one.last_job
     newer_snapshot()
     job = run_now(one, by=None)
     assert job is not None

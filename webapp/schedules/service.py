@@ -49,6 +49,7 @@ from webapp.serving.states import EditConflict
 
 _WEEK_H: Final = 7 * 24
 _WHEN: Final = ("trigger", "hours", "at", "weekday", "enabled")
+_EDITED: Final = " What was edited since is searched above it."
 _ATTEMPTS: Final = 3  # at one step, if what was checked for it changes at the same time
 
 
@@ -357,7 +358,8 @@ def _index(
         )
     answers = active is not None and (active.index_id, active.model_id) == (known.pk, model.pk)
     if answers or not (schedule.questions or schedule.deploy):
-        return _NextStep(f"Nothing new to index: {known.generation} is of the newest snapshot, and fits {model}.")
+        says = f"Nothing new to index: {known.generation} is of the newest snapshot, and fits {model}."
+        return _NextStep(says + (_EDITED if known.states.filter(is_current=True, has_edits=True).exists() else ""))
     return _check(schedule, known, model, by, ready)
 
 

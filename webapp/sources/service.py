@@ -53,10 +53,11 @@ def readers() -> dict[str, Job]:
     return {job.parameters["file"]: job for job in jobs if job.parameters.get("file")}
 
 
-def add(name: str, pieces: Iterable[bytes], *, by: User | str | None) -> SourceFile:
+def add(name: str, pieces: Iterable[bytes], *, replace: bool = False, by: User | str | None) -> SourceFile:
     """Store a file, complete or not at all. pieces: its content. by: as in the audit trail.
 
-    RealmError for an invalid name, an empty file, an existing name, and a full disk.
+    replace: in the place of one of that name, unless an unfinished ingest reads it.
+    RealmError for an invalid name, an empty file, a name that exists and is not to be replaced, and a full disk.
     """
     if not name or not FILE.may_be_typed(name):
         raise RealmError(
@@ -77,13 +78,19 @@ def add(name: str, pieces: Iterable[bytes], *, by: User | str | None) -> SourceF
                 size = file.tell()
             if not size:
                 raise RealmError(f"{name} is empty.")
-            os.link(temporary, path)  # unlike a rename, never replaces another file
+            if replaced := replace and path.exists():
+                _refuse_read(name)
+                os.replace(temporary, path)
+            else:
+                os.link(temporary, path)  # unlike a rename, never replaces another file
         except FileExistsError:
-            raise RealmError(f"{name} exists already; give this file another name, or remove that one.") from None
+            raise RealmError(
+                f"{name} exists already; give this file another name, or tick that it replaces it."
+            ) from None
         finally:
             temporary.unlink(missing_ok=True)
         sync(folder)
-    AuditEntry.record("source.add", name, by=by, bytes=size)
+    AuditEntry.record("source.add", name, by=by, bytes=size, **({"replaced": True} if replaced else {}))
     return SourceFile(name, size)
 
 
@@ -92,12 +99,17 @@ def remove(name: str, *, by: User | str | None) -> None:
     found = next((one for one in sources() if one.name == name), None)
     if found is None:
         raise RealmError(f"There is no file {quoted(name)} to ingest.")
-    if name in readers():
-        raise RealmError(f"{name} is being ingested; stop that job first, or wait until it is done.")
+    _refuse_read(name)
     path = sources_dir() / name
     with disk_errors(path):
         path.unlink(missing_ok=True)
     AuditEntry.record("source.remove", name, by=by, bytes=found.size_bytes)
+
+
+def _refuse_read(name: str) -> None:
+    """RealmError if an unfinished ingest reads the file."""
+    if name in readers():
+        raise RealmError(f"{name} is being ingested; stop that job first, or wait until it is done.")
 
 
 def _clear_away() -> None:

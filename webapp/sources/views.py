@@ -28,6 +28,11 @@ class SourceForm(forms.Form):
     """An uploaded file of articles."""
 
     file = _FILE
+    replace = forms.BooleanField(
+        required=False,
+        label="Replace a file of the same name",
+        help_text="Schedules read the new one from then on. What was ingested stays as it is.",
+    )
 
 
 @allow_larger_body(_FILE.body_bytes, Action.OPERATE)
@@ -38,7 +43,9 @@ def source_list(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         file = form.cleaned_data["file"]
         try:
-            made = sources.add(file.name or "", file.chunks(), by=staff_member(request))
+            made = sources.add(
+                file.name or "", file.chunks(), replace=form.cleaned_data["replace"], by=staff_member(request)
+            )
         except RealmError as error:
             form.add_error("file", str(error))
         else:
