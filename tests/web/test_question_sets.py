@@ -122,7 +122,7 @@ def test_what_is_wrong_is_named_and_nothing_is_kept(content: bytes, name: str, s
 def test_no_question_is_learnt_from_and_measured_by(first: Purpose) -> None:
     other = Purpose.MEASURE if first == Purpose.LEARN else Purpose.LEARN
     questions.record(lines("Which is the longest river?"), "first", first)
-    with pytest.raises(RealmError, match=r"“which is a longest RIVER” is in first \(1 question"):
+    with pytest.raises(RealmError, match=r"“which is a longest RIVER” is in first \(1 question, "):
         questions.record(lines("Who?", "which is a longest RIVER"), "second", other)
     assert questions.record(lines("which is a longest RIVER"), "third", first)
 

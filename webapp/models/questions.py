@@ -31,4 +31,5 @@ class QuestionSet(models.Model):
         ordering = ["name"]
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.questions:,} questions, {self.get_purpose_display()})"
+        plural = "" if self.questions == 1 else "s"
+        return f"{self.name} ({self.questions:,} question{plural}, {self.get_purpose_display()})"
