@@ -41,6 +41,19 @@ def test_a_confidence_says_whether_it_was_measured(outsider: Person, offset: flo
     assert said in _source(outsider, asked)
 
 
+@pytest.mark.parametrize(("no_answer", "said"), [(0.218, False), (0.521, True), (None, False)])
+def test_an_answer_beside_a_larger_probability_of_none_is_explained(
+    outsider: Person, no_answer: float | None, said: bool
+) -> None:
+    """As it is right all the same at the confidence shown, where only one of the blocks holds it."""
+    calibrated = {"confidence_slope": 1.0, "confidence_offset": 1.5}
+    asked = stored.store({**stored.payload(), **calibrated, "no_answer_probability": no_answer})
+    explained = "Blocks that hold nothing lower the one and raise the other" in _source(outsider, asked)
+    assert explained == said
+    asked = stored.store({**stored.payload(), "no_answer_probability": no_answer})  # a model that was not calibrated
+    assert "Blocks that hold nothing" not in _source(outsider, asked)
+
+
 @pytest.mark.parametrize(
     ("probability", "shown"), [(1.0, "100 %"), (0.9972, "> 99 %"), (0.994, "99 %"), (0.003, "< 1 %"), (0.0, "0 %")]
 )
