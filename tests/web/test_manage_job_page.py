@@ -24,6 +24,7 @@ from webapp.models import (
     JobKind,
     JobState,
     ModelVersion,
+    Purpose,
     QuestionSet,
     Review,
     Schedule,
@@ -336,3 +337,22 @@ def test_questions_of_feedback_are_read_with_their_blocks_at_once() -> None:
             Feedback.objects.create(answer=asked, session_key=str(asked.pk), right=True, review=Review.ACCEPTED)
         counts.append(count())
     assert counts[0] == counts[1]
+
+
+def test_a_job_whose_questions_were_removed_is_not_resumed(staff: Person) -> None:
+    """It would be queued, and fail when it is its turn."""
+    learnt = question_set("learnt", Purpose.LEARN)
+    one = job(kind="finetune", queue="train", state=JobState.STOPPED, parameters={"questions": [learnt.pk]})
+    address = f"/manage/jobs/{one.pk}/"
+    assert 'id="resume"' in staff.client.get(address).content.decode()
+    learnt.delete()
+    says = "It cannot be resumed: a question set that it works on is not there any more."
+    page = staff.client.get(address).content.decode()
+    assert says in page and 'id="resume"' not in page
+    assert (
+        page.count(says) == 1 and staff.client.post(f"{address}resume/", follow=True).content.decode().count(says) > 1
+    )
+    client = TokenClient(staff.user, "operate")
+    assert problem(post(client, f"jobs/{one.pk}/resume"), 409)["detail"] == says
+    one.refresh_from_db()
+    assert one.state == JobState.STOPPED

@@ -32,6 +32,7 @@ from webapp.models.job import ACTIVE
 from webapp.pages.guards import allowed, console_action, console_page, staff_member
 from webapp.pages.htmx import STOP_POLLING
 from webapp.pages.images import image
+from webapp.refusals import StateConflict
 
 _WAITING_LONG_S: Final = 60  # a free worker takes a queued job at once
 _PARTS_SHOWN: Final = 12
@@ -102,7 +103,7 @@ def resume(request: HttpRequest, job_id: UUID) -> HttpResponse:
     job = _job(job_id)
     try:
         resumed = jobs.resume(job, by=staff_member(request))
-    except RealmError as error:
+    except (RealmError, StateConflict) as error:
         messages.error(request, str(error))
         return redirect("manage-job", job.pk)
     if resumed:
@@ -150,6 +151,7 @@ def _live(job: Job) -> dict[str, Any]:
         "took": _took(job),
         # A whole's progress is that of its parts, so it may have no run folder.
         "begins_anew": job.can_resume and not job.run_dir.is_dir() and not job.parts.exists(),
+        "gone": jobs.gone(job),
         "devices": list(job.devices.all()),
         **_parts(job),
         **_made(job),

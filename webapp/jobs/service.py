@@ -17,6 +17,7 @@ from webapp.jobs.queue import enqueue
 from webapp.kinds import KINDS, ParameterError, startable
 from webapp.models import AuditEntry, Job, Schedule
 from webapp.models.job import ACTIVE, ITS_PARTS
+from webapp.refusals import StateConflict
 
 _IGNORED_IN_FINGERPRINT = "name"  # jobs that differ only in the name of their result do the same
 # By kind: what is done before a person starts a job of it, given its written parameters. Subjects behind this one put
@@ -94,14 +95,25 @@ def stop(job: Job, *, by: User | str | None) -> bool:
 def resume(job: Job, *, by: User | str | None) -> bool:
     """Queue a job again that failed, was stopped or was interrupted. False: its state has changed.
 
-    Raises AlreadyActive if another job does the same meanwhile.
+    Raises AlreadyActive if another job does the same meanwhile, and StateConflict if `gone` names something.
     """
+    if lost := gone(job):
+        raise StateConflict(f"It cannot be resumed: {lost}.")
     with _refusing_duplicates(job.fingerprint):
         resumed = job.resume()
         if resumed:
             AuditEntry.record("job.resume", job.get_kind_display(), by=by, job=job)
             enqueue(job)
     return resumed
+
+
+def gone(job: Job) -> str:
+    """What a job that could be resumed works on and is there no more, in words; "": all is there."""
+    for one in KINDS[job.kind].inputs if job.can_resume else ():
+        wanted = set(job.records(one.name))
+        if one.choices().filter(pk__in=wanted).count() < len(wanted):
+            return f"{one.records.what} that it works on is not there any more"
+    return ""
 
 
 @contextmanager
