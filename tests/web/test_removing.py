@@ -16,7 +16,7 @@ from realm_core.errors import RealmError
 from realm_core.object_store import put_folder
 from tests.web.conftest import Person
 from tests.web.console import another_corpus, another_index, another_model
-from tests.web.operating import question_set
+from tests.web.operating import job, question_set
 from tests.web.pages import stored
 from webapp.artefacts import removing, retention
 from webapp.artefacts.registering import record_model
@@ -171,6 +171,19 @@ def test_by_page_and_over_rest(
         shown = staff.client.get(f"/manage/{place}/{record.pk}/")
         assert shown.status_code == 200 and "Its files were removed on" in shown.content.decode()
         assert staff.client.get(rest).json()["removed_at"] is not None
+
+
+def test_the_page_names_jobs_that_could_not_be_resumed_then(unused: dict[str, Removable], staff: Person) -> None:
+    questions = unused["questions"]
+    address = f"/manage/questions/{questions.pk}/remove/"
+    about = {"kind": "evaluate", "parameters": {"questions": questions.pk}}
+    job(state=JobState.SUCCEEDED, **about)
+    job(state=JobState.STOPPED, kind="evaluate", parameters={"questions": questions.pk + 1})
+    assert "cannot be resumed any more" not in staff.client.get(address).content.decode()
+    stopped = job(state=JobState.STOPPED, **about)
+    page = staff.client.get(address).content.decode()
+    assert f'cannot be resumed any more: <a href="/manage/jobs/{stopped.pk}/">evaluate</a>, stopped.' in page
+    assert "Remove it" in page
 
 
 def test_an_old_removal_is_not_made_twice(unused: dict[str, Removable]) -> None:

@@ -11,7 +11,7 @@ from django.template.defaultfilters import filesizeformat
 
 from realm_core.errors import RealmError
 from webapp.artefacts import removing
-from webapp.artefacts.uses import Removable, uses
+from webapp.artefacts.uses import Removable, resumable, uses
 from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet
 from webapp.pages.guards import console_form, curator_form, staff_member
 
@@ -50,6 +50,7 @@ def _remove(request: HttpRequest, kind: type[Removable], pk: int) -> HttpRespons
         "word": removing.WORDS[kind],
         "back": _LISTS[kind],
         "uses": uses(record),
+        "resumable": resumable(record),
         "size_bytes": removing.size_bytes(record),
     }
     return render(request, "manage/remove.html", context, status=409 if request.method == "POST" else 200)

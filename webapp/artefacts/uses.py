@@ -20,7 +20,7 @@ from webapp.models import (
     Schedule,
     SpanSet,
 )
-from webapp.models.job_states import UNFINISHED
+from webapp.models.job_states import RESUMABLE, UNFINISHED
 from webapp.storage.places import resolve
 
 Removable = CorpusSnapshot | ModelVersion | IndexGeneration | QuestionSet
@@ -45,6 +45,13 @@ def unfinished(name: str, pk: int) -> list[Job]:
     return [job for job in jobs if pk in job.records(name)]
 
 
+def resumable(record: Removable) -> list[Job]:
+    """Stopped and failed jobs that work on a record: once it is removed, they cannot be resumed."""
+    names = [name for name, kind in _INPUTS.items() if isinstance(record, kind)]
+    jobs = Job.objects.filter(state__in=set(RESUMABLE) - set(UNFINISHED)).defer("log")
+    return [job for job in jobs if any(record.pk in job.records(name) for name in names)]
+
+
 def paths_of(record: Removable) -> list[Path]:
     """Its folders, or its file, and what else has a corpus's words, whether this machine has them or not.
 
@@ -60,6 +67,16 @@ def paths_of(record: Removable) -> list[Path]:
 
         paths += derived_folders(paths[0])  # never in the object store
     return [path for path in paths if path.resolve().is_relative_to(data)]
+
+
+_INPUTS: Final = {  # of jobs, by the record that they name
+    "corpus": CorpusSnapshot,
+    "sentences": CorpusSnapshot,
+    "model": ModelVersion,
+    "index": IndexGeneration,
+    "questions": QuestionSet,
+    "dev": QuestionSet,
+}
 
 
 @singledispatch
