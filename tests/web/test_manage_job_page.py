@@ -22,6 +22,7 @@ from webapp.models import (
     Feedback,
     Job,
     JobKind,
+    JobMetric,
     JobState,
     ModelVersion,
     Purpose,
@@ -356,3 +357,16 @@ def test_a_job_whose_questions_were_removed_is_not_resumed(staff: Person) -> Non
     assert problem(post(client, f"jobs/{one.pk}/resume"), 409)["detail"] == says
     one.refresh_from_db()
     assert one.state == JobState.STOPPED
+
+
+@pytest.mark.parametrize(("steps", "says"), [((), "never"), ((500,), "once"), ((500, 1000, 1000), "2 times")])
+def test_a_pretraining_says_how_often_its_index_was_replaced(staff: Person, steps: tuple[int, ...], says: str) -> None:
+    one = job(kind="pretrain", queue="train", state=JobState.SUCCEEDED, result={"held_out": {}})
+    for number, values in enumerate([{"pretrain.loss": 2.0}, *({"pretrain.index_step": step} for step in steps)]):
+        JobMetric.objects.create(job=one, step=number, time=timezone.now(), values=values)
+    page = staff.client.get(f"/manage/jobs/{one.pk}/").content.decode()
+    assert f'<dt>Index replaced while it was trained</dt><dd class="num">{says}</dd>' in page
+    for more in ({"parameters": {"refresh": "never"}}, {"result": {}}, {"kind": "ict"}):
+        Job.objects.filter(pk=one.pk).update(**more)
+        assert "Index replaced" not in staff.client.get(f"/manage/jobs/{one.pk}/").content.decode()
+        Job.objects.filter(pk=one.pk).update(kind="pretrain", parameters={}, result={"held_out": {}})

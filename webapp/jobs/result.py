@@ -66,6 +66,7 @@ _CALLED: Final[Mapping[str, str]] = {
     "utility": "retrieval utility",
     "utility_best": "retrieval utility of the best block",
 }
+_PRETRAIN, _INDEX_STEP = "pretrain", "pretrain.index_step"  # the kind, and the metric that names a new index
 _SHARES: Final = ("accuracy", "null_share", "recall@", "span")
 
 
@@ -79,7 +80,16 @@ def figures(job: Job) -> list[tuple[str, str]]:
     if isinstance(questions, dict):  # an ablation has a list
         named.append(("Questions learnt", f"{questions['learnt']:,} of {questions['given']:,}"))
         of = f"{questions['held_out']:,} held out"
+    if job.kind == _PRETRAIN and job.result and job.parameters.get("refresh") != "never":
+        named.append(("Index replaced while it was trained", _times_replaced(job)))
     return named + [(f"{of}: {_label(name)}", _formatted(name, value)) for name, value in sorted(held_out.items())]
+
+
+def _times_replaced(job: Job) -> str:
+    """How often a pre-training went on with a newer index; with none it learnt from the first one alone."""
+    rows = job.metrics.filter(values__has_key=_INDEX_STEP).values_list("values", flat=True)
+    times = len({row[_INDEX_STEP] for row in rows})  # a resumed training names the present one again
+    return "never" if not times else "once" if times == 1 else f"{times:,} times"
 
 
 def _label(name: str) -> str:
