@@ -341,8 +341,9 @@ def _build_shards(
     work: _GenerationBuild, device: torch.device, tokens: BlockTokens | None, activity: Activity
 ) -> list[dict[str, object]]:
     """Build all shards; their manifest entries."""
-    embedder = _ShardEmbedder(work, device, tokens)
     counted = range(len(work.snapshot))
+    activity.progress(0, len(counted), "blocks", "preparing the block embedder")  # not the step before, at 100 %
+    embedder = _ShardEmbedder(work, device, tokens)
     return [embedder.shard(number, rows, activity, counted) for number, rows in enumerate(work.shards())]
 
 

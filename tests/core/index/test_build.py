@@ -319,6 +319,20 @@ def test_a_shard_on_the_command_line(deployment: Deployment, tmp_path: Path) -> 
     assert (progress["done"], progress["total"]) == (5, 5)
 
 
+def test_embedding_begins_a_count_of_its_own(deployment: Deployment, tmp_path: Path) -> None:
+    """Otherwise the page says “100 %, all blocks tokenised” until the first blocks are embedded."""
+    told: list[tuple[int, int | None, str]] = []
+
+    class Listening(Activity):
+        def progress(self, done: int, total: int | None, unit: str, message: str = "") -> None:
+            told.append((done, total, unit))
+
+    build(deployment.model, deployment.corpus, tmp_path, Listening(quiet=True), name="mine")
+    blocks = told[-1][1]
+    embedded = [(done, total) for done, total, unit in told if unit == "blocks"]
+    assert embedded[0] == (0, blocks) and embedded[-1] == (blocks, blocks)
+
+
 # ── What it refuses ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
