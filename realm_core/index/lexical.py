@@ -1,6 +1,6 @@
 """The lexical part of the prior: how many rare words of a question a block has, added to f(x, z).
 
-    s(x, z) = f(x, z) + λ · b(x, z) + ν · n(x, z) + μ · c(x, z) + o(z)
+    s(x, z) = f(x, z) + λ · b(x, z) + ν · n(x, z) + μ · c(x, z) + d(x, z) + o(z)
     b(x, z) = Σ over the question's wordpieces w of  idf(w) · tf(w) · (k₁ + 1) / (tf(w) + k₁ · (1 − β + β · |z| / L))
 
 b is BM25 (Robertson and Zaragoza, 2009) with k₁ = 1.5 and β = 0.75 over the wordpieces of title and body. The sum is
@@ -8,8 +8,9 @@ the prior's logit, so p(z|x) stays one softmax. How rare a wordpiece is was coun
 is a constant: b depends on the question and the block alone, so a document that comes or goes changes no other
 block's. n is the number of the question's names and codes that the block has: of words that English has not, all of
 whose wordpieces are among the block's. b of such a word is that of its pieces, which need not be rare ("my ##tton").
-c tells which of the question's words the block has near each other (`proximity.py`). n and c are left out where λ is
-0. o depends on the source of the block's article, and is 0 but for a dictionary's entries.
+c tells which of the question's words the block has near each other, and d of what rank it tells, if the question asks
+for one (`proximity.py`). n, c and d are left out where λ is 0. o depends on the source of the block's article, and is 0
+but for a dictionary's entries.
 
 The best blocks by s are found exactly where all blocks are scored (`postings.py`). In a larger corpus, and in
 approximate search, b, n and c are added for the 20 nearest blocks, which are ranked again.
@@ -133,7 +134,7 @@ def ranked_again(
 ) -> tuple[list[int], list[float]]:
     """The places of the blocks, which are given in the order of f, by their new scores, and these, best first.
 
-    s for the first `RANKED_AGAIN` blocks, and s without b, n and c for all after them. weight: λ.
+    s for the first `RANKED_AGAIN` blocks, and s without b, n, c and d for all after them. weight: λ.
     """
     again = blocks[: RANKED_AGAIN if weight else 0]
     proximity = Proximity.of(question)

@@ -1,4 +1,6 @@
-"""Term proximity for questions of rank: which of their words stand near each other in a block, a part of the prior.
+"""Questions of rank: which of their words stand near each other in a block, and what rank it tells of.
+
+Both are parts of the prior. Term proximity:
 
     c(x, z) = Σ over pairs (v, w) that z has near each other of r(v, w)  /  max(12, Σ over all pairs of the question)
 
@@ -14,6 +16,11 @@ no pairs: there the right block came first more often, but no more answers were 
 c depends on the question and the block alone, as all of the lexical part does. It needs the block's text, so the
 blocks that are best without it are read; how many suffice, so that the k best are found exactly, is known from its
 bound (`best_with_proximity`).
+
+d(x, z) is what the block says of the rank (`STANDING`): the question's superlative with its noun is the question's
+rank, the same among fewer ("the largest lake in Africa" for one in the world), or another. What tells of another takes
+no place among the k blocks then from one that answers. Nouns must be the question's: "the largest ferry port" says
+nothing of the largest port.
 """
 
 from __future__ import annotations
@@ -27,9 +34,11 @@ from typing import Final, TypeVar
 from realm_core.corpus.records import Block
 from realm_core.index.rarity import rarity_of
 from realm_core.text.spelling import folded
-from realm_core.text.superlatives import SAME, ranked_in
+from realm_core.text.superlatives import SAME, AskedRank, Standing, ranked_in
 
 PROXIMITY_WEIGHT: Final = 2.0  # μ; docs/experiments.md, “Ranks”
+STANDING: Final = {Standing.SAME: 1.5, Standing.NARROWER: -1.5, Standing.OTHER: -2.0, Standing.UNSAID: 0.0}  # d
+_MOST: Final = PROXIMITY_WEIGHT + STANDING[Standing.SAME]
 READ_FIRST: Final = 50  # blocks whose text is looked at; more where their bound asks for it
 _WINDOW: Final = 8  # words
 _APART: Final = 2  # places among the question's words
@@ -44,9 +53,10 @@ _ASKING: Final = frozenset(
 
 @dataclass(frozen=True)
 class Proximity:
-    """The pairs of a question's words. weights: of each pair, at most 1 together."""
+    """The pairs of a question's words. weights: of each pair, at most 1 together. asked: the rank it asks for."""
 
     weights: dict[tuple[str, str], float]
+    asked: AskedRank | None = None
 
     @classmethod
     def of(cls, question: str) -> Proximity:
@@ -65,22 +75,25 @@ class Proximity:
         rarity = dict(zip(words, rarity_of(words), strict=True))
         smaller = {pair: min(rarity[word] for word in pair) for pair in pairs}
         total = max(_LEAST_TOTAL, math.fsum(smaller.values()))
-        return cls({pair: own / total for pair, own in smaller.items()})
+        return cls({pair: own / total for pair, own in smaller.items()}, AskedRank.of(question))
 
-    def score(self, block: Block) -> float:
+    def near(self, block: Block) -> float:
         """μ · c(x, z)."""
-        if not self.weights:
-            return 0.0
         places: dict[str, list[int]] = {word: [] for pair in self.weights for word in pair}
         start = 0
-        for text in (block.title, block.text):
+        for text in (block.title, block.text) if self.weights else ():
             words = _words(text)
             for place, word in enumerate(words, start):
                 if word in places:
                     places[word].append(place)
             start += len(words) + _WINDOW  # no pair is of title and text
-        near = (own for pair, own in self.weights.items() if _near(*(places[word] for word in pair)))
-        return PROXIMITY_WEIGHT * math.fsum(near)
+        return PROXIMITY_WEIGHT * math.fsum(
+            own for pair, own in self.weights.items() if _near(*(places[word] for word in pair))
+        )
+
+    def score(self, block: Block) -> float:
+        """μ · c(x, z) + d(x, z)."""
+        return self.near(block) + (0.0 if self.asked is None else STANDING[self.asked.standing_in(block.text)])
 
 
 def _words(text: str) -> list[str]:
@@ -101,7 +114,7 @@ def best_with_proximity(
     best: Callable[[list[int], list[int]], list[tuple[list[Found], list[float]]]],
     block_of: Callable[[Found], Block],
 ) -> list[tuple[list[Found], list[float]]]:
-    """The k best blocks of each question by score + μ · c, exactly, with these sums, highest first.
+    """The k best blocks of each question by score + μ · c + d, exactly, with these sums, highest first.
 
     best: given places of questions and how many blocks of each, the best ones by the score alone, highest first.
     """
@@ -121,5 +134,5 @@ def best_with_proximity(
 
 
 def _settled(scores: Sequence[float], sums: Sequence[float], k: int) -> bool:
-    """Whether no block that was not looked at can be among the k best, whatever its proximity."""
-    return len(sums) >= k and scores[-1] + PROXIMITY_WEIGHT <= sorted(sums, reverse=True)[k - 1]
+    """Whether no block that was not looked at can be among the k best, whatever its proximity and rank."""
+    return len(sums) >= k and scores[-1] + _MOST <= sorted(sums, reverse=True)[k - 1]

@@ -1,12 +1,17 @@
-"""English superlatives of a text, with the ordinal before each and the nouns after it: "the second-largest city"."""
+"""English superlatives of a text, with the ordinal before each and the nouns after it: "the second-largest city".
+
+And what a text says of the rank that a question asks for (`Standing`): the same rank, another, or the same among fewer
+("the largest lake in Africa" for "the largest lake in the world").
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
-from realm_core.text.spelling import folded
+from realm_core.text.spelling import folded, words_of
 
 _ORDINALS: Final = {
     name: place
@@ -17,6 +22,7 @@ _ORDINALS: Final = {
 }
 # What people type for the usual word.
 SAME: Final = {"biggest": "largest", "tallest": "highest", "quickest": "fastest", "tiniest": "smallest"}
+_FORMS: Final = {usual: [usual, *(one for one, other in SAME.items() if other == usual)] for usual in SAME.values()}
 # Those that rank things; others ("honest", "best-known") need not.
 _RANKING: Final = (
     "largest biggest smallest tiniest highest tallest lowest longest shortest deepest widest oldest youngest fastest "
@@ -30,28 +36,91 @@ _SUPERLATIVE: Final = re.compile(
     rf"(?:\b(?P<ordinal>{'|'.join(_ORDINALS)})[ -])?"
     rf"\b(?P<superlative>{'|'.join(_RANKING)}|most [a-z]{{4,}})"
     rf"(?P<nouns>(?:[ -](?!(?:{_ENDS})\b)[a-z']+){{0,{_NOUNS}}})"
-    rf"(?P<after>[^.;]*?\b(?:after|behind|following|followed|surpass\w*|overt\w+)\b)?"
+    rf"(?P<after>[^.;]*?\b(?:after|behind|following|followed|surpass\w*|overt\w+|outside|excluding|except)\b)?"
 )
+
+# Where a superlative holds, if that is a name: "Africa's largest lake", "the largest lake by area in Africa".
+_NAME: Final = r"[A-Z][\w’'.-]*(?: [A-Z][\w’'.-]*)*"
+# "in Gujarat, India", "in Russia and Europe"
+_NAMES: Final = rf"{_NAME}(?:(?:,|,? and|,? or| of| in) (?:the |in |of )*{_NAME})*"
+_SCOPE_AFTER: Final = re.compile(rf"[^.;,]{{0,25}}?\b(?:in|of|on|within|among|for|by) (?:the )?(?P<scope>{_NAMES})")
+_SCOPE_BEFORE: Final = re.compile(r"\b(?P<scope>[A-Z]\w+)['’]s (?:\w+ )?$")
+_LONGEST_BEFORE: Final = 30  # characters
+_WORLD: Final = frozenset("world earth globe planet universe solar system history".split())
+_LINKING: Final = frozenset("the and or of in".split())
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """One superlative. place: 1 without an ordinal. nouns: the words after it. alone: it tells of one thing's rank."""
+    """One superlative. place: 1 without an ordinal. nouns: the words after it. alone: it tells of one thing's rank.
+
+    scope: the words of the name of what it holds in ("Africa"), folded; none if that is the world, or not a name.
+    """
 
     superlative: str
     place: int
     nouns: frozenset[str]
     alone: bool
+    scope: frozenset[str] = frozenset()
+
+
+class Standing(Enum):
+    """What a text says of a rank."""
+
+    SAME = "same"
+    NARROWER = "narrower"  # the same rank, but in something that the question does not name
+    OTHER = "other"  # other ranks alone
+    UNSAID = "unsaid"
+
+
+@dataclass(frozen=True)
+class AskedRank:
+    """The one rank that a question asks for. words: those of the question, folded."""
+
+    ranked: Ranked
+    words: frozenset[str]
+
+    @classmethod
+    def of(cls, question: str) -> AskedRank | None:
+        """None where a question has no superlative with a noun, or several."""
+        found = [one for one in ranked_in(question) if one.nouns]
+        return cls(found[0], frozenset(words_of(question))) if len(found) == 1 and found[0].alone else None
+
+    def standing_in(self, text: str) -> Standing:
+        """Something narrower ("the most abundant noble gas" for a gas) says nothing of it."""
+        asked, plain = self.ranked, folded(text)
+        if not any(form in plain for form in _FORMS.get(asked.superlative, [asked.superlative])):
+            return Standing.UNSAID  # most blocks: told at once
+        own = [
+            one
+            for one in ranked_in(text)
+            if one.superlative == asked.superlative and one.nouns and one.nouns <= asked.nouns
+        ]
+        same = [one for one in own if one.alone and one.place == asked.place]
+        if any(not one.scope or one.scope & self.words for one in same):
+            return Standing.SAME
+        if same:
+            return Standing.NARROWER
+        return Standing.OTHER if own and all(one.alone for one in own) else Standing.UNSAID
 
 
 def ranked_in(text: str) -> list[Ranked]:
     """The superlatives of a text, in order."""
+    plain = folded(text)
+    written = text if len(text) == len(plain) else plain  # where the characters differ in number, scopes are not known
     return [
         Ranked(
             SAME.get(match["superlative"], match["superlative"]),
             _ORDINALS.get(match["ordinal"], 1),
             frozenset(re.findall(r"[a-z']+", match["nouns"])),
             not match["among"] and not match["after"],
+            _scope(written, match.start(), match.end("nouns")),
         )
-        for match in _SUPERLATIVE.finditer(folded(text))
+        for match in _SUPERLATIVE.finditer(plain)
     ]
+
+
+def _scope(text: str, start: int, end: int) -> frozenset[str]:
+    found = _SCOPE_BEFORE.search(text[max(0, start - _LONGEST_BEFORE) : start]) or _SCOPE_AFTER.match(text, end)
+    words = words_of(found["scope"]) if found else frozenset()
+    return frozenset(words) - _WORLD - _LINKING

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from realm_core.corpus.records import Block
 from realm_core.serving.english.follow_ups import is_follow_up
-from realm_core.serving.english.superlatives import names_other_places, ranked_of
+from realm_core.serving.english.superlatives import names_other_places
 from realm_core.serving.english.unknown_words import UnknownWords
 from realm_core.serving.english.wrong_kinds import cannot_answer, spans_of
 from realm_core.serving.english.years import names_all, years_to_name
-from realm_core.text.superlatives import Ranked
+from realm_core.text.superlatives import AskedRank
 from realm_core.text.wordpieces import Encoded
 
 PENALTY: Final = 12.0  # odds of 160,000 to one against
@@ -33,7 +33,7 @@ class Rules:
     unknown: UnknownWords
     is_follow_up: bool
     wrong_kind: re.Pattern[str] | None
-    ranked: Ranked | None
+    ranked: AskedRank | None
 
     @classmethod
     def of(cls, question: str) -> Rules:
@@ -42,7 +42,7 @@ class Rules:
             UnknownWords.of(question),
             is_follow_up(question),
             cannot_answer(question),
-            ranked_of(question),
+            AskedRank.of(question),
         )
 
     def applied(self, logits_LM: Tensor, block: Block, body: Encoded) -> Tensor:

@@ -10,19 +10,9 @@ second-largest city after Karachi").
 from __future__ import annotations
 
 from realm_core.corpus.records import Block
-from realm_core.text.superlatives import Ranked, ranked_in
+from realm_core.text.superlatives import AskedRank, Standing
 
 
-def ranked_of(question: str) -> Ranked | None:
-    """What a question asks for by a superlative with a noun; None where it has none, or several."""
-    found = [one for one in ranked_in(question) if one.nouns]
-    return found[0] if len(found) == 1 and found[0].alone else None
-
-
-def names_other_places(asked: Ranked | None, block: Block) -> bool:
+def names_other_places(asked: AskedRank | None, block: Block) -> bool:
     """Whether a block has the superlative of a question with its noun, but in other places alone."""
-    if asked is None:
-        return False
-    same = (one for one in ranked_in(block.text) if one.superlative == asked.superlative)
-    own = [one for one in same if one.nouns and one.nouns <= asked.nouns]
-    return bool(own) and all(one.alone and one.place != asked.place for one in own)
+    return asked is not None and asked.standing_in(block.text) is Standing.OTHER

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from realm_core.corpus.records import Block
 from realm_core.index import proximity
-from realm_core.index.proximity import PROXIMITY_WEIGHT, Proximity, best_with_proximity
+from realm_core.index.proximity import PROXIMITY_WEIGHT, STANDING, Proximity, best_with_proximity
 from realm_core.index.rarity import idf, rarity_of
+from realm_core.text.superlatives import Standing
 from realm_core.text.wordpieces import Wordpieces
 
 QUESTION = "What is the second-largest city in the province of Sindh?"
@@ -22,7 +23,7 @@ def block(title: str, text: str, row: int = 0) -> Block:
 
 
 def score(question: str, title: str, text: str) -> float:
-    return Proximity.of(question).score(block(title, text))
+    return Proximity.of(question).near(block(title, text))
 
 
 def test_a_block_that_has_all_pairs_has_the_whole_weight() -> None:
@@ -74,6 +75,21 @@ def test_a_words_rarity_is_that_of_its_rarest_wordpiece() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "standing"),
+    [
+        ("It is the second-largest city in Sindh.", Standing.SAME),
+        ("It is the second-largest city in Pakistan.", Standing.NARROWER),
+        ("It is the largest city in Sindh.", Standing.OTHER),
+        ("It is a city in Sindh.", Standing.UNSAID),
+    ],
+)
+def test_what_a_block_says_of_the_rank_is_added(text: str, standing: Standing) -> None:
+    own, proximity = block("", text), Proximity.of(QUESTION)
+    assert proximity.score(own) == proximity.near(own) + STANDING[standing]
+    assert Proximity.of("Which is the largest?").score(own) == 0
+
+
 WORDS = ["second", "largest", "city", "Sindh", "river", "and", "the", "Ünïque"]
 
 
@@ -101,7 +117,13 @@ def test_it_is_the_share_of_the_questions_pairs(asked: list[str], written: list[
     assert own == (pytest.approx(PROXIMITY_WEIGHT * expected) if "largest" in asked else 0)
 
 
-TEXTS = ["the second-largest city in Sindh", "a city in Sindh", "second, largest, and in Sindh a city", "a river"]
+TEXTS = [
+    "the second-largest city in Sindh",
+    "the largest city in Sindh",
+    "a city in Sindh",
+    "second, largest, and in Sindh a city",
+    "a river",
+]
 
 
 @given(

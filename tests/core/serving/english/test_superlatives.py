@@ -7,7 +7,8 @@ import torch
 
 from realm_core.corpus.records import Block
 from realm_core.serving.english.rules import PENALTY, Rules
-from realm_core.serving.english.superlatives import names_other_places, ranked_of
+from realm_core.serving.english.superlatives import names_other_places
+from realm_core.text.superlatives import AskedRank, Standing
 from realm_core.text.wordpieces import Wordpieces
 
 
@@ -27,8 +28,8 @@ def block(text: str) -> Block:
     ],
 )
 def test_what_is_asked_for(question: str, superlative: str, place: int) -> None:
-    ranked = ranked_of(question)
-    assert ranked is not None and (ranked.superlative, ranked.place) == (superlative, place)
+    asked = AskedRank.of(question)
+    assert asked is not None and (asked.ranked.superlative, asked.ranked.place) == (superlative, place)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_what_is_asked_for(question: str, superlative: str, place: int) -> None:
     ],
 )
 def test_a_question_without_one_superlative_and_its_noun_asks_for_no_place(question: str) -> None:
-    assert ranked_of(question) is None
+    assert AskedRank.of(question) is None
 
 
 @pytest.mark.parametrize(
@@ -64,8 +65,36 @@ def test_a_question_without_one_superlative_and_its_noun_asks_for_no_place(quest
     ],
 )
 def test_a_block_that_names_other_places_alone(text: str, other: bool) -> None:
-    assert names_other_places(ranked_of("What is the second largest city in Gujarat?"), block(text)) == other
-    assert not names_other_places(ranked_of("Where is Gujarat?"), block(text))
+    assert names_other_places(AskedRank.of("What is the second largest city in Gujarat?"), block(text)) == other
+    assert not names_other_places(AskedRank.of("Where is Gujarat?"), block(text))
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "standing"),
+    [
+        ("largest lake in the world", "It is the world's largest lake.", Standing.SAME),
+        ("largest lake in the world", "It is the largest lake by area in Africa.", Standing.NARROWER),
+        ("largest lake in the world", "It is Africa's largest lake.", Standing.NARROWER),
+        ("largest lake in the world", "It is Africa's largest lake, and the largest lake on Earth.", Standing.SAME),
+        ("largest lake in the world", "It is the largest artificial lake.", Standing.UNSAID),
+        ("highest mountain in europe", "It is the highest mountain in Russia and Europe.", Standing.SAME),
+        ("highest mountain in europe", "It is the highest mountain in the Alps and Western Asia.", Standing.NARROWER),
+        ("highest mountain in europe", "It is the highest mountain in Europe outside the Caucasus.", Standing.UNSAID),
+        (
+            "largest city in the world",
+            "It is the largest city in Africa, the Arab World and the Middle East.",
+            Standing.NARROWER,
+        ),
+        ("largest city in the world", "It is the World's largest city.", Standing.SAME),
+        ("largest city india", "The largest city in Gujarat, India.", Standing.SAME),
+        ("What is the biggest lake of Africa?", "It is Africa's largest lake.", Standing.SAME),
+        ("What is the biggest lake of Africa?", "It is the second largest lake of Africa.", Standing.OTHER),
+        ("biggest lake in são paulo", "The biggest lake in São Paulo.", Standing.SAME),
+    ],
+)
+def test_what_a_text_says_of_the_rank(question: str, text: str, standing: Standing) -> None:
+    asked = AskedRank.of(question)
+    assert asked is not None and asked.standing_in(text) is standing
 
 
 def test_all_its_spans_count_for_less() -> None:
