@@ -14,6 +14,7 @@ from typing import Final
 from torch import Tensor
 
 from realm_core.corpus.records import Block
+from realm_core.serving.english.choices import Choices
 from realm_core.serving.english.follow_ups import is_follow_up
 from realm_core.serving.english.superlatives import names_other_places
 from realm_core.serving.english.unknown_words import UnknownWords
@@ -34,6 +35,7 @@ class Rules:
     is_follow_up: bool
     wrong_kind: re.Pattern[str] | None
     ranked: AskedRank | None
+    choices: Choices
 
     @classmethod
     def of(cls, question: str) -> Rules:
@@ -43,6 +45,7 @@ class Rules:
             is_follow_up(question),
             cannot_answer(question),
             AskedRank.of(question),
+            Choices.of(question),
         )
 
     def applied(self, logits_LM: Tensor, block: Block, body: Encoded) -> Tensor:
@@ -50,6 +53,8 @@ class Rules:
         if self.is_follow_up or not names_all(self.years, block) or names_other_places(self.ranked, block):
             return logits_LM - PENALTY
         logits_LM = logits_LM - self.unknown.against(block, PENALTY)
+        if self.choices.options:
+            logits_LM = logits_LM - PENALTY * self.choices.spans_without(body, block.text, logits_LM.shape[1])
         if self.wrong_kind is not None:
             return logits_LM - PENALTY * spans_of(self.wrong_kind, body, block.text, logits_LM.shape[1])
         return logits_LM

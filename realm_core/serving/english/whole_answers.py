@@ -18,6 +18,7 @@ from functools import lru_cache
 
 from realm_core.corpus.records import Block, Span
 from realm_core.questions.answers import normalise_answer
+from realm_core.serving.english.choices import Choices
 from realm_core.serving.english.expansions import abbreviations_in, expansion_around
 from realm_core.serving.english.lists import enumeration_around, items_asked_for
 from realm_core.text.sentences import sentence_spans
@@ -64,6 +65,7 @@ class WholeAnswer:
     date: bool
     items: range
     abbreviations: frozenset[str]
+    choices: Choices
 
     @classmethod
     def of(cls, question: str) -> WholeAnswer:
@@ -77,6 +79,7 @@ class WholeAnswer:
             _ASKS_DATE.search(question) is not None,
             items_asked_for(question),
             abbreviations_in(question),
+            Choices.of(question),
         )
 
     def definition_in(self, block: Block) -> Span | None:
@@ -105,6 +108,8 @@ class WholeAnswer:
 
     def around(self, text: str, start: int, end: int, definition: Span | None) -> Span:
         """What is displayed for the span text[start:end]; definition: that of its block."""
+        if option := self.choices.chosen_in(text, start, end):
+            return option
         if definition and definition[0] <= start and end <= definition[1]:
             return definition
         if self.period and _DATE.match(text, start, end):
