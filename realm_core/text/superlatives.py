@@ -30,17 +30,20 @@ _RANKING: Final = (
     "strongest busiest"
 ).split()
 _NOUNS: Final = 4  # words after a superlative among which its noun is looked for
+_SAY_NOTHING: Final = frozenset("known living extant existing ever single individual".split())  # among these
+_KINDS: Final = ("species", "type", "kind", "breed", "member")  # "the largest species of bird" is of birds
 _ENDS: Final = "in|of|on|by|to|at|and|or|is|was|that|which|after|with|within|for|among|the|ever"  # the nouns
 _SUPERLATIVE: Final = re.compile(
     rf"(?P<among>\b(?:one|some|two|three|among) (?:of )?(?:the )?(?:world's )?)?"
     rf"(?:\b(?P<ordinal>{'|'.join(_ORDINALS)})[ -])?"
     rf"\b(?P<superlative>{'|'.join(_RANKING)}|most [a-z]{{4,}})"
     rf"(?P<nouns>(?:[ -](?!(?:{_ENDS})\b)[a-z']+){{0,{_NOUNS}}})"
+    rf"(?:(?:{'|'.join(f'(?<= {kind})' for kind in _KINDS)}) of (?:the )?(?P<kind>[a-z']+))?"
     rf"(?P<after>[^.;]*?\b(?:after|behind|following|followed|surpass\w*|overt\w+|outside|excluding|except)\b)?"
 )
 
 # Where a superlative holds, if that is a name: "Africa's largest lake", "the largest lake by area in Africa".
-_NAME: Final = r"[A-Z][\w’'.-]*(?: [A-Z][\w’'.-]*)*"
+_NAME: Final = r"[A-Z][\w’'-]*(?: [A-Z][\w’'-]*)*"
 # "in Gujarat, India", "in Russia and Europe"
 _NAMES: Final = rf"{_NAME}(?:(?:,|,? and|,? or| of| in) (?:the |in |of )*{_NAME})*"
 _SCOPE_AFTER: Final = re.compile(rf"[^.;,]{{0,25}}?\b(?:in|of|on|within|among|for|by) (?:the )?(?P<scope>{_NAMES})")
@@ -48,6 +51,7 @@ _SCOPE_BEFORE: Final = re.compile(r"\b(?P<scope>[A-Z]\w+)['’]s (?:\w+ )?$")
 _LONGEST_BEFORE: Final = 30  # characters
 _WORLD: Final = frozenset("world earth globe planet universe solar system history".split())
 _LINKING: Final = frozenset("the and or of in".split())
+_DIRECTIONS: Final = frozenset("north south east west northern southern eastern western central".split())
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Ranked:
     """One superlative. place: 1 without an ordinal. nouns: the words after it. alone: it tells of one thing's rank.
 
     scope: the words of the name of what it holds in ("Africa"), folded; none if that is the world, or not a name.
+    earlier: where it has no nouns, the words before it in its sentence: "the fifth planet, and the largest in …".
     """
 
     superlative: str
@@ -62,6 +67,15 @@ class Ranked:
     nouns: frozenset[str]
     alone: bool
     scope: frozenset[str] = frozenset()
+    earlier: frozenset[str] = frozenset()
+
+    def is_of(self, nouns: frozenset[str]) -> bool:
+        """Whether it ranks what these nouns name, and nothing narrower."""
+        return self.nouns <= nouns if self.nouns else nouns <= self.earlier
+
+    def holds_in(self, words: frozenset[str]) -> bool:
+        """Whether it holds in the whole world, or in what one of these words names: not in South for North America."""
+        return not self.scope or (bool(self.scope & words) and not (self.scope - words) & _DIRECTIONS)
 
 
 class Standing(Enum):
@@ -91,13 +105,9 @@ class AskedRank:
         asked, plain = self.ranked, folded(text)
         if not any(form in plain for form in _FORMS.get(asked.superlative, [asked.superlative])):
             return Standing.UNSAID  # most blocks: told at once
-        own = [
-            one
-            for one in ranked_in(text)
-            if one.superlative == asked.superlative and one.nouns and one.nouns <= asked.nouns
-        ]
+        own = [one for one in ranked_in(text) if one.superlative == asked.superlative and one.is_of(asked.nouns)]
         same = [one for one in own if one.alone and one.place == asked.place]
-        if any(not one.scope or one.scope & self.words for one in same):
+        if any(one.holds_in(self.words) for one in same):
             return Standing.SAME
         if same:
             return Standing.NARROWER
@@ -108,16 +118,20 @@ def ranked_in(text: str) -> list[Ranked]:
     """The superlatives of a text, in order."""
     plain = folded(text)
     written = text if len(text) == len(plain) else plain  # where the characters differ in number, scopes are not known
-    return [
-        Ranked(
-            SAME.get(match["superlative"], match["superlative"]),
-            _ORDINALS.get(match["ordinal"], 1),
-            frozenset(re.findall(r"[a-z']+", match["nouns"])),
-            not match["among"] and not match["after"],
-            _scope(written, match.start(), match.end("nouns")),
-        )
-        for match in _SUPERLATIVE.finditer(plain)
-    ]
+    return [_ranked(match, plain, written) for match in _SUPERLATIVE.finditer(plain)]
+
+
+def _ranked(match: re.Match[str], plain: str, written: str) -> Ranked:
+    nouns = frozenset(re.findall(r"[a-z']+", match["kind"] or match["nouns"])) - _SAY_NOTHING
+    sentence = max(plain.rfind(end, 0, match.start()) for end in (". ", ";")) + 1
+    return Ranked(
+        SAME.get(match["superlative"], match["superlative"]),
+        _ORDINALS.get(match["ordinal"], 1),
+        nouns,
+        not match["among"] and not match["after"],
+        _scope(written, match.start(), match.end("nouns")),
+        frozenset() if nouns else frozenset(words_of(plain[sentence : match.start()])),
+    )
 
 
 def _scope(text: str, start: int, end: int) -> frozenset[str]:

@@ -16,14 +16,15 @@ from torch import Tensor
 from realm_core.corpus.records import Block
 from realm_core.serving.english.choices import Choices
 from realm_core.serving.english.follow_ups import is_follow_up
-from realm_core.serving.english.superlatives import names_other_places
+from realm_core.serving.english.superlatives import standing_in
 from realm_core.serving.english.unknown_words import UnknownWords
 from realm_core.serving.english.wrong_kinds import cannot_answer, spans_of
 from realm_core.serving.english.years import names_all, years_to_name
-from realm_core.text.superlatives import AskedRank
+from realm_core.text.superlatives import AskedRank, Standing
 from realm_core.text.wordpieces import Encoded
 
 PENALTY: Final = 12.0  # odds of 160,000 to one against
+SAID: Final = 2.0  # odds of seven to one for a block that says the rank that is asked for
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,10 @@ class Rules:
 
     def applied(self, logits_LM: Tensor, block: Block, body: Encoded) -> Tensor:
         """The logits of a block's spans, those that cannot be the answer lowered: [L, M]."""
-        if self.is_follow_up or not names_all(self.years, block) or names_other_places(self.ranked, block):
+        standing = standing_in(block, self.ranked)
+        if self.is_follow_up or not names_all(self.years, block) or standing is Standing.OTHER:
             return logits_LM - PENALTY
-        logits_LM = logits_LM - self.unknown.against(block, PENALTY)
+        logits_LM = logits_LM - self.unknown.against(block, PENALTY) + SAID * (standing is Standing.SAME)
         if self.choices.options:
             logits_LM = logits_LM - PENALTY * self.choices.spans_without(body, block.text, logits_LM.shape[1])
         if self.wrong_kind is not None:

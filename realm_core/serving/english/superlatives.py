@@ -5,6 +5,9 @@ block that has the question's superlative with its noun, but always with another
 something narrower ("the most abundant noble gas") says nothing of it, and what may tell of other ranks, too, is left to
 the reader: several things ("one of the largest cities", "the largest groups are …"), and what comes after another ("the
 second-largest city after Karachi").
+
+A block that says itself what has the rank that is asked for ("Jupiter: the largest planet") is believed more readily:
+to the question "largest planet" the reader says of it "not here", with nine to one.
 """
 
 from __future__ import annotations
@@ -13,6 +16,6 @@ from realm_core.corpus.records import Block
 from realm_core.text.superlatives import AskedRank, Standing
 
 
-def names_other_places(asked: AskedRank | None, block: Block) -> bool:
-    """Whether a block has the superlative of a question with its noun, but in other places alone."""
-    return asked is not None and asked.standing_in(block.text) is Standing.OTHER
+def standing_in(block: Block, asked: AskedRank | None) -> Standing:
+    """What a block says of the rank that a question asks for; nothing if it asks for none."""
+    return Standing.UNSAID if asked is None else asked.standing_in(block.text)

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from realm_core.corpus.records import Block
-from realm_core.serving.english.rules import PENALTY, Rules
-from realm_core.serving.english.superlatives import names_other_places
+from realm_core.serving.english.rules import PENALTY, SAID, Rules
+from realm_core.serving.english.superlatives import standing_in
 from realm_core.text.superlatives import AskedRank, Standing
 from realm_core.text.wordpieces import Wordpieces
 
@@ -65,8 +65,9 @@ def test_a_question_without_one_superlative_and_its_noun_asks_for_no_place(quest
     ],
 )
 def test_a_block_that_names_other_places_alone(text: str, other: bool) -> None:
-    assert names_other_places(AskedRank.of("What is the second largest city in Gujarat?"), block(text)) == other
-    assert not names_other_places(AskedRank.of("Where is Gujarat?"), block(text))
+    standing = standing_in(block(text), AskedRank.of("What is the second largest city in Gujarat?"))
+    assert (standing is Standing.OTHER) == other
+    assert standing_in(block(text), AskedRank.of("Where is Gujarat?")) is Standing.UNSAID
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,18 @@ def test_a_block_that_names_other_places_alone(text: str, other: bool) -> None:
         ("What is the biggest lake of Africa?", "It is Africa's largest lake.", Standing.SAME),
         ("What is the biggest lake of Africa?", "It is the second largest lake of Africa.", Standing.OTHER),
         ("biggest lake in são paulo", "The biggest lake in São Paulo.", Standing.SAME),
+        (
+            "largest planet",
+            "It is the fifth planet, and the largest in the Solar System. It is a gas giant.",
+            Standing.SAME,
+        ),
+        ("largest planet", "It is the sixth planet, and the second-largest in the Solar System.", Standing.OTHER),
+        ("largest planet", "It is a planet. It is the largest in the Solar System.", Standing.UNSAID),
+        ("largest planet", "It is the largest of the moons.", Standing.UNSAID),
+        ("largest bird", "It is the largest living species of bird.", Standing.SAME),
+        ("largest animal on Earth", "It is the largest animal ever known to have existed.", Standing.SAME),
+        ("largest animal on Earth", "It is the largest living land animal.", Standing.UNSAID),
+        ("biggest lake in North America", "It is the largest lake in South America.", Standing.NARROWER),
     ],
 )
 def test_what_a_text_says_of_the_rank(question: str, text: str, standing: Standing) -> None:
@@ -97,8 +110,12 @@ def test_what_a_text_says_of_the_rank(question: str, text: str, standing: Standi
     assert asked is not None and asked.standing_in(text) is standing
 
 
-def test_all_its_spans_count_for_less() -> None:
+def test_all_its_spans_count_for_less_or_for_more() -> None:
     logits_LM, rules = torch.zeros(3, 2), Rules.of("What is the second largest city in Gujarat?")
     [body] = Wordpieces.default().encode(["Ahmedabad is large."])
-    for text, lowered in (("It is the largest city in Gujarat.", PENALTY), ("It is the second-largest city.", 0.0)):
-        assert torch.equal(rules.applied(logits_LM, block(text), body), torch.full((3, 2), -lowered))
+    for text, added in (
+        ("It is the largest city in Gujarat.", -PENALTY),
+        ("It is the second-largest city.", SAID),
+        ("It is a city in Gujarat.", 0.0),
+    ):
+        assert torch.equal(rules.applied(logits_LM, block(text), body), torch.full((3, 2), added))
