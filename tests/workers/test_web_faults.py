@@ -27,7 +27,7 @@ from tests.nightly import NIGHTLY
 from tests.tiny import ARTICLES
 from tests.waiting import alive, wait_until
 from tests.workers.work import deployed_pair, rival_of
-from webapp.asking import idempotency
+from webapp.rest import idempotency
 from webapp.deployments.service import check
 from webapp.models import ApiToken, AskedAnswer, Deployment, Feedback, IdempotencyKey, IndexGeneration
 from workers.guards import HOST

@@ -109,7 +109,8 @@ def resume(job: Job, *, by: User | str | None) -> bool:
 
 def gone(job: Job) -> str:
     """What a job that could be resumed works on and is there no more, in words; "": all is there."""
-    for one in KINDS[job.kind].inputs if job.can_resume else ():
+    kind = KINDS.get(job.kind)  # None of one that is no more
+    for one in kind.inputs if kind and job.can_resume else ():
         wanted = set(job.records(one.name))
         if one.choices().filter(pk__in=wanted).count() < len(wanted):
             return f"{one.records.what} that it works on is not there any more"
