@@ -27,9 +27,9 @@ from tests.nightly import NIGHTLY
 from tests.tiny import ARTICLES
 from tests.waiting import alive, wait_until
 from tests.workers.work import deployed_pair, rival_of
-from webapp.rest import idempotency
 from webapp.deployments.service import check
 from webapp.models import ApiToken, AskedAnswer, Deployment, Feedback, IdempotencyKey, IndexGeneration
+from webapp.rest import idempotency
 from workers.guards import HOST
 from workers.services import web
 
