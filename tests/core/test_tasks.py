@@ -34,7 +34,7 @@ COMMANDS: list[Task] = [
     example(Pretrain, sentences=None, settings={"masking": "span", "title": True}),
     example(ACTIVITIES["spans"], dates=False, labels="PERSON,ORG", tagger="links"),
     example(ACTIVITIES["finetune"], retriever="bm25", index=None, score_scale=0.25, bm25_cache=Path("/cache")),
-    example(ACTIVITIES["finetune"], questions=(Path("/a b.jsonl"), Path("/ä")), settings={"repeat": {"a b": 2, "ä": 0}}),
+    example(ACTIVITIES["finetune"], questions=(Path("/a b"), Path("/ä")), settings={"repeat": {"a b": 2, "ä": 0}}),
     example(ACTIVITIES["evaluate"], k=9, sample=3, why=True, as_json=True, normalisation="block"),
     example(ACTIVITIES["ablate"], rows=["bm25", "realm"]),
     example(ACTIVITIES["pack"], min_probability=0.0, query="int8", name="a b"),
