@@ -100,6 +100,7 @@ def test_a_block_that_names_other_places_alone(text: str, other: bool) -> None:
         ("largest planet", "It is a planet. It is the largest in the Solar System.", Standing.UNSAID),
         ("largest planet", "It is the largest of the moons.", Standing.UNSAID),
         ("largest bird", "It is the largest living species of bird.", Standing.SAME),
+        ("largest bird", "It is the largest known living bird.", Standing.SAME),
         ("largest animal on Earth", "It is the largest animal ever known to have existed.", Standing.SAME),
         ("largest animal on Earth", "It is the largest living land animal.", Standing.UNSAID),
         ("biggest lake in North America", "It is the largest lake in South America.", Standing.NARROWER),
