@@ -263,3 +263,15 @@ def test_a_stored_name_is_displayed_as_what_is_left_of_it() -> None:
     assert [(one.text, one.also) for one in stored.without({"three"}).answers] == [("Felis catus", ("cat", "feline"))]
     left = stored.without({"one"}).answers[0]
     assert (left.text, left.also) == ("Felis catus", ("feline",))
+
+
+def test_a_language_has_the_title_of_its_article_while_that_is_read() -> None:
+    blocks = [
+        block("iran", 0.6, {"persian": 0.8}, null=0.2),
+        block("Persian language", 0.4, {"persian": 0.5}, null=0.5),
+    ]
+    answer = replace(reading(blocks), question="What do they speak in Iran?")
+    named = conclude(answer)
+    assert named.answer is not None and (named.answer.text, named.answer.also) == ("Persian Language", ("persian",))
+    alone = named.without(["Persian language"])
+    assert alone.answer is not None and alone.answer.text == "persian"
