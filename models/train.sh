@@ -203,5 +203,4 @@ make base/mixed combine --retriever "$work/base/fourth" --reader "$work"/base/{f
 make base/finding combine --retriever "$work/realm-mini" --reader "$work/base/mixed"
 calibrate realm-base base/finding 0.06
 # The vectors of the default corpus go along, so that nobody has to compute them before the first question.
-realm index --model "$work/realm-base" --corpus "$work"/corpora/default/*/ --output "$work/realm-base" \
-  --generation vectors
+make realm-base/vectors ship-vectors --index "$work/indexes/default"

@@ -6,7 +6,7 @@ from typing import Final
 
 from realm_core.corpus.tasks import Ingest
 from realm_core.evaluation.tasks import Calibrate, Compare, Curves, Evaluate
-from realm_core.index.tasks import CountWordpieces, Index, IndexShard, ToMilvus
+from realm_core.index.tasks import CountWordpieces, Index, IndexShard, ShipVectors, ToMilvus
 from realm_core.living.tasks import Fold, Join
 from realm_core.model.tasks import Combine, Export, Import
 from realm_core.questions.tasks import Questions
@@ -34,6 +34,7 @@ TASKS: Final[tuple[type[Task], ...]] = (
         Import,
         Index,
         IndexShard,
+        ShipVectors,
         CountWordpieces,
         ToMilvus,
         Fold,

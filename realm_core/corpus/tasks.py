@@ -31,8 +31,8 @@ class Ingest(Task):
 
     source: Literal["default", "vital", "factbook", "wordnet", "jsonl", "parquet", "mediawiki"] = setting(
         "default",
-        "vital: the leads of 10,033 vital Wikipedia articles; factbook: facts about countries; wordnet: 7,730 people, "
-        "places and events, a line each; default: all three, from packages; jsonl, parquet, mediawiki: a file",
+        "vital: the leads of 10,033 vital Wikipedia articles; factbook: facts about countries; wordnet: 27,556 names "
+        "and nouns, a line each; default: all three, from packages; jsonl, parquet, mediawiki: a file",
     )
     file: SourceFile = setting(
         "", "the file, sent or put into the data folder's sources/ beforehand; empty for a package", flag="--path"

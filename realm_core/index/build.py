@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import shutil
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -328,10 +327,13 @@ def _copied_shards(work: _GenerationBuild, activity: Activity) -> list[dict[str,
             activity.say(f"Vectors of this corpus that {whose} are not used: {error}")
             continue
         activity.say(f"The vectors of this corpus {whose}; nothing needs to be computed.")
-        shards: list[dict[str, object]] = read_manifest(folder)["shards"]
-        with disk_errors(work.partial):
-            for shard in shards:
-                shutil.copyfile(folder / str(shard["file"]), work.partial / str(shard["file"]))
+        manifest = read_manifest(folder)
+        shards: list[dict[str, object]] = []
+        for shard in manifest["shards"]:
+            path = work.partial / shard["file"]
+            vectors = read_shard(folder / shard["file"], shard["stop"] - shard["start"], manifest["dim"])
+            save_tensors(path, {"vectors": vectors})  # what a model brings is quantised
+            shards.append({**shard, "sha256": sha256_of_file(path)})
         activity.progress(len(work.snapshot), len(work.snapshot), "blocks")
         return shards
     return None

@@ -1,7 +1,7 @@
 """An index generation: the vectors of every block of one snapshot under one block embedder; immutable once published.
 
 manifest.json               model, snapshot, number of rows, the shards with their checksums
-vectors-00000.safetensors   `vectors` [rows of the shard, D], float16
+vectors-00000.safetensors   `vectors` [rows of the shard, D], float16, or in eight bits (`quantised.py`)
 …
 """
 
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from realm_core.errors import RealmError, quoted
 from realm_core.index.manifest import MANIFEST_FILE, read_manifest, verified_file
+from realm_core.index.quantised import dequantise
 from realm_core.tensors import fill, load_tensors
 
 
@@ -57,8 +58,9 @@ class Generation:
 
 
 def read_shard(path: Path, rows: int, dimension: int) -> Tensor:
-    """Vectors [rows, dimension] of one shard; `RealmError` if type or shape differ."""
-    vectors_RD = load_tensors(path).get("vectors")
+    """Vectors [rows, dimension] of one shard, dequantised; `RealmError` if type or shape differ."""
+    tensors = load_tensors(path)
+    vectors_RD = dequantise(**tensors) if set(tensors) == {"multiples", "scales"} else tensors.get("vectors")
     if vectors_RD is None:
         raise RealmError(f"{path} contains no vectors.")
     if vectors_RD.dtype != torch.float16:

@@ -105,6 +105,13 @@ def offset(block: Block) -> float:
     return SCORE_OFFSET if block.url.startswith(ADDRESS) else 0.0
 
 
+def with_offsets(blocks: Sequence[Block], scores: Sequence[float]) -> tuple[list[Block], list[float]]:
+    """The blocks by f(x, z) + o(z), best first. scores: f."""
+    sums = [score + offset(block) for score, block in zip(scores, blocks, strict=True)]
+    order = sorted(range(len(sums)), key=lambda place: -sums[place])
+    return [blocks[place] for place in order], [sums[place] for place in order]
+
+
 def offsets(snapshot: Snapshot) -> Numbers:
     """o(z) of all blocks, float32 [V]."""
     return np.where(snapshot.rows_from(ADDRESS), np.float32(SCORE_OFFSET), np.float32(0))

@@ -49,6 +49,8 @@ class StoredRows:
                 ) from None
             length = int.from_bytes(os.pread(self._files[-1], _HEADER, 0), "little")
             about = json.loads(os.pread(self._files[-1], length, _HEADER))
+            if "vectors" not in about:
+                raise RealmError(f"{path} is quantised, as it comes with a model; build an index of it.")
             self._offsets.append(_HEADER + length + about["vectors"]["data_offsets"][0])
         self._starts = np.cumsum([0, *(rows for _, rows in shards)])
 

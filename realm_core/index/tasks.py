@@ -90,6 +90,17 @@ class IndexShard(Task):
         return {"shard": result["shard"], "rows": result["rows"]}
 
 
+class ShipVectors(Task):
+    """Generation → the vectors that are shipped with its model."""
+
+    activity = "ship-vectors"
+    summary = "quantise the vectors of an index to eight bits a number, to be shipped with its model"
+    code = "realm_core.index.shipping"
+
+    index: IndexFolder = artefact("the index")
+    output: Path = runtime(help="the folder to make: vectors, in the model's folder")
+
+
 class CountWordpieces(Task):
     """Snapshot → the counts that `lexical.py` ranks by."""
 

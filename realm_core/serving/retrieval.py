@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from realm_core.corpus.records import Block
+from realm_core.index.lexical import with_offsets
 from realm_core.model.marginal import prior
 from realm_core.serving.corpus import ServedCorpus, Wanted, nearest
 from realm_core.serving.reading import SearchResult
@@ -44,7 +46,12 @@ def meant_in(
     corpus: ServedCorpus, readings: Sequence[QuestionReading], vectors_RD: Tensor, wanted: Wanted, temperature: float
 ) -> int:
     """Which of the readings of a question is meant; vectors_RD: theirs. temperature: of the prior."""
-    return meant(readings, lambda ks: nearest(corpus, vectors_RD, [replace(wanted, k=k) for k in ks], temperature))
+
+    def found(ks: Sequence[int]) -> list[tuple[list[Block], list[float]]]:
+        each = [replace(wanted, k=k) for k in ks]
+        return [with_offsets(*one) for one in nearest(corpus, vectors_RD, each, temperature)]
+
+    return meant(readings, found)
 
 
 def retrieved(corpus: ServedCorpus, question: str, result: SearchResult, temperature: float) -> Retrieved:

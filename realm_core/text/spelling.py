@@ -22,6 +22,7 @@ from realm_core.text.wordpieces import Wordpieces
 
 MOST_READINGS: Final = 16  # of a question, itself included; each is one short sequence for the query embedder
 NEAR_TYPED: Final = 20  # blocks nearest to the question as it was typed, whose words count as right
+NEAR_READ: Final = 3  # blocks nearest to another reading; the first may be a dictionary's, which counts for less
 _MARGIN: Final = 1.0  # of the nearest block's score, by which a reading must be better than the question as typed
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _SHORTEST, _LONGEST = 4, 32  # characters of a word that is looked up; shorter ones have too many neighbours
@@ -178,7 +179,7 @@ def meant(readings: Sequence[QuestionReading], nearest: FindNearest) -> int:
     """Which reading is meant, by the blocks nearest to each."""
     if len(readings) == 1:
         return 0
-    found = nearest([NEAR_TYPED, *(1 for _ in readings[1:])])
+    found = nearest([NEAR_TYPED, *(NEAR_READ for _ in readings[1:])])
     first = [(scores[0], blocks[0]) if blocks else None for blocks, scores in found]
     return chosen(readings, first, found[0][0])
 

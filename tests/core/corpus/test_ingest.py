@@ -28,8 +28,8 @@ from tests.in_memory_source import InMemorySource
 from tests.waiting import alive, wait_until
 
 ROOT = Path(__file__).parents[3]
-DEFAULT_SNAPSHOT = "4dae988a2281b906"  # the shipped models' block vectors belong to this one
-SAMPLE_SNAPSHOT = "635e7de64dd9ff17"
+DEFAULT_SNAPSHOT = "8714a36960a68368"  # the shipped models' block vectors belong to this one
+SAMPLE_SNAPSHOT = "e7f53ae2ee20b3c0"
 
 
 # `python -m realm_core`, with small parts, which waits behind the first until there is a file `go`.
@@ -78,9 +78,9 @@ def test_a_sample_of_the_default_corpus_is_the_same_everywhere(tmp_path: Path) -
     """Each fortieth article: whatever changes how articles are read, cleaned or packed changes the name."""
     sample = InMemorySource(list(DefaultSource().articles(0))[::40], name="sample")
     stored = Snapshot.open(ingest(sample, name="sample", output=tmp_path, activity=quiet(), processes=1))
-    assert (stored.snapshot_id, stored.articles, len(stored)) == (SAMPLE_SNAPSHOT, 451, 484)
+    assert (stored.snapshot_id, stored.articles, len(stored)) == (SAMPLE_SNAPSHOT, 947, 980)
     shipped = json.loads((ROOT / "models" / "realm-base" / "vectors" / "manifest.json").read_text())
-    assert (shipped["snapshot_id"], shipped["rows"]) == (DEFAULT_SNAPSHOT, 19_539)
+    assert (shipped["snapshot_id"], shipped["rows"]) == (DEFAULT_SNAPSHOT, 39_365)
 
 
 @pytest.mark.nightly  # the test above has a sample of it every day
@@ -88,11 +88,11 @@ def test_the_default_corpus_is_the_same_everywhere(tmp_path: Path) -> None:
     status, errors = run("--output", tmp_path, "--run", tmp_path / "run")
     assert status == 0, errors
     result = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert result["snapshot_id"] == DEFAULT_SNAPSHOT and result["articles"] == 18_015 and result["blocks"] == 19_539
+    assert result["snapshot_id"] == DEFAULT_SNAPSHOT and result["articles"] == 37_841 and result["blocks"] == 39_365
     store = Snapshot.open(result["path"])
     assert store.folder == tmp_path / "default" / DEFAULT_SNAPSHOT
     progress = json.loads((tmp_path / "run" / "progress.json").read_text())
-    assert (progress["done"], progress["total"], progress["unit"]) == (18_015, 18_015, "pages")
+    assert (progress["done"], progress["total"], progress["unit"]) == (37_841, 37_841, "pages")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["default", "run"]
 
 

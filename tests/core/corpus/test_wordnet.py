@@ -15,8 +15,8 @@ from realm_core.errors import RealmError
 
 @pytest.fixture(scope="module")
 def entries() -> dict[str, str]:
-    cleaned = (article_of(raw) for raw in WordnetSource({"William Shakespeare"}).articles(0))
-    return {one[0].title: one[0].text for one in cleaned if one is not None}
+    cleaned = (article_of(raw) for raw in WordnetSource({"William Shakespeare", "Cartilage"}).articles(0))
+    return {one[0].text.split(":")[0].split(", also")[0]: one[0].text for one in cleaned if one is not None}
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,12 @@ def entries() -> dict[str, str]:
             "Plato was born in 428 BC and died in 347 BC.",
         ),
         ("Chosen", "Chosen: the name for Korea as a Japanese province (1910-1945)."),
+        ("Cygnet", "Cygnet: a young swan."),
+        (
+            "Femur",
+            "Femur, also called thighbone or femoris: the longest and thickest bone of the human skeleton; extends "
+            "from the pelvis to the knee.",
+        ),
         ("Lech Walesa", "Lech Walesa, also called Walesa: Polish labor leader and statesman. It was born in 1943."),
     ],
 )
@@ -48,20 +54,49 @@ def test_a_preferred_title_is_taken(entries: dict[str, str]) -> None:
     )
 
 
-def test_kinds_of_things_are_left_out(entries: dict[str, str]) -> None:
-    assert "skin" not in entries and not any(text.startswith("river:") for text in entries.values())
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("Furlong: a unit of length equal to 220 yards.", "a number"),
+        ("Femur, also called thighbone or femoris: the longest and", "a rank"),
+        ("Cartilage, also called gristle: tough elastic tissue", "an article's title"),
+        ("Cygnet: a young swan.", "an animal that English has a word for"),
+        (
+            "Palindrome: a word or phrase that reads the same backward as forward.",
+            "a long definition",
+        ),
+        ("Ounce, also called troy ounce or apothecaries' ounce:", "a quantity"),
+    ],
+)
+def test_nouns_are_taken_whose_definitions_answer_questions(entries: dict[str, str], text: str, why: str) -> None:
+    assert any(entry.startswith(text) for entry in entries.values()), why
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("Skin, also called tegument", "there are kinds of it"),
+        ("Bottom-feeder: a scavenger that feeds low", "it is no word of the list of English words"),
+        ("Puppy: an inexperienced young person", "it is not the word's first sense"),
+        ("Wire-haired fox terrier", "it is several words"),
+        ("Pride: unreasonable and inordinate self-esteem", "it is a feeling in a word's second sense"),
+    ],
+)
+def test_other_nouns_are_left_out(entries: dict[str, str], text: str, why: str) -> None:
+    assert not any(entry.startswith(text) for entry in entries.values()), why
 
 
 def test_each_has_its_own_id_and_address() -> None:
     articles = list(WordnetSource().articles(0))
-    assert len({article.id for article in articles}) == len(articles) == 7730
+    assert len({article.id for article in articles}) == len(articles) == 23_560
     assert all(article.url.startswith(ADDRESS) and article.text.strip() for article in articles)
-    assert list(WordnetSource().articles(7728)) == articles[7728:]
+    assert list(WordnetSource().articles(23_558)) == articles[23_558:]
 
 
 def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("data.noun1", "data.noun2"):
-        (tmp_path / name).write_text("00001740 03 n zz entity | that which\n")
+    files = {"data.noun1": "00001740 03 n zz entity | that which\n", "data.noun2": "", "index.noun": ""}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
     monkeypatch.setattr(wordnet, "package_path", lambda *_: tmp_path)
     with pytest.raises(RealmError, match=r"data\.noun is damaged: '00001740 03 n zz entity"):
         list(WordnetSource().articles(0))
@@ -70,5 +105,5 @@ def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_default_source_has_them_beside_its_articles() -> None:
     source = DefaultSource()
     first, second = ([article.title for article in source.articles(start)] for start in (0, 10_285))
-    assert len(first) == 18_015 and first[10_285:] == second and "Wolfgang Amadeus Mozart" in second
+    assert len(first) == 37_841 and first[10_285:] == second and "Wolfgang Amadeus Mozart" in second
     assert [part.licence for part in source.rights] == ["public domain", "WordNet 3.0 license"]

@@ -5,14 +5,17 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from realm_core.errors import RealmError
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
-from realm_core.index.manifest import SHIPPED
+from realm_core.index.manifest import SHIPPED, read_manifest
+from realm_core.index.stored_rows import StoredRows
 from realm_core.runs.activity import Activity
+from tests.core.running import activity_of
 from tests.tiny import tiny_model, tiny_snapshot
 
 
@@ -36,6 +39,28 @@ def test_shipped_vectors_are_copied(
     monkeypatch.setattr("realm_core.index.build._build_shards", fail)
     copy = Generation.open(build(model, corpus, tmp_path / "indexes", Activity(quiet=True), device="cpu"))
     assert torch.equal(copy.vectors_ND, Generation.open(model / SHIPPED).vectors_ND)
+
+
+def test_an_index_is_quantised_to_be_shipped_and_dequantised_where_it_is_used(
+    shipped: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, corpus = shipped
+    index = (model / SHIPPED).rename(tmp_path / "index")
+    activity_of("ship-vectors", ["--index", index, "--output", model / SHIPPED])
+    whole, small = Generation.open(index), Generation.open(model / SHIPPED)
+    files = [next(folder.glob("vectors-*")).stat().st_size for folder in (index, model / SHIPPED)]
+    assert files[1] < files[0]
+    assert not torch.equal(whole.vectors_ND, small.vectors_ND)
+    assert torch.allclose(whole.vectors_ND, small.vectors_ND, atol=whole.vectors_ND.abs().max() / 250)
+    monkeypatch.setattr("realm_core.index.build._build_shards", None)
+    built = build(model, corpus, tmp_path / "indexes", Activity(quiet=True), device="cpu")
+    assert torch.equal(Generation.open(built).vectors_ND, small.vectors_ND)
+    rows = StoredRows.of(built, read_manifest(built)).at(np.arange(2))
+    assert torch.equal(rows, small.vectors_ND[:2].float())
+    with pytest.raises(RealmError, match="is quantised, as it comes with a model"):
+        StoredRows.of(model / SHIPPED, read_manifest(model / SHIPPED))
+    with pytest.raises(RealmError, match="exists already"):
+        activity_of("ship-vectors", ["--index", index, "--output", model / SHIPPED])
 
 
 def test_a_model_uses_the_vectors_of_another_with_the_same_block_embedder(

@@ -1,0 +1,31 @@
+"""A copy of an index with quantised vectors, to be shipped with the model that made it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from realm_core.errors import RealmError
+from realm_core.files import publish_folder, sha256_of_file, write_json
+from realm_core.index.generation import Generation
+from realm_core.index.manifest import MANIFEST_FILE, SHIPPED
+from realm_core.index.quantised import quantise
+from realm_core.index.tasks import ShipVectors
+from realm_core.runs.activity import Activity
+from realm_core.tensors import save_tensors
+
+
+def main(task: ShipVectors, activity: Activity) -> None:
+    """Quantise the vectors of the task's index into one shard."""
+    if task.output.exists():
+        raise RealmError(f"{task.output} exists already; choose another name.")
+    index = Generation.open(task.index)
+    with TemporaryDirectory(dir=task.output.parent, prefix=".ship-") as temporary:
+        made = Path(temporary, SHIPPED)
+        made.mkdir()
+        shard = made / "vectors-00000.safetensors"
+        save_tensors(shard, quantise(index.vectors_ND))
+        entry = {"file": shard.name, "start": 0, "stop": len(index.vectors_ND), "sha256": sha256_of_file(shard)}
+        write_json(made / MANIFEST_FILE, {**index.manifest, "generation": SHIPPED, "shards": [entry]}, sealed=True)
+        publish_folder(made, task.output)
+    activity.result({"rows": len(index.vectors_ND), "bytes": (task.output / shard.name).stat().st_size})
