@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from realm_core.corpus.cleaning import article_of
-from realm_core.corpus.default import DefaultSource
 from realm_core.corpus.factbook.country import Country
 from realm_core.corpus.factbook.fields import dated, fact, names, pieces, plain, share
 from realm_core.corpus.factbook.ranks import TITLE
-from realm_core.corpus.factbook.source import ADDRESS, FactbookSource
+from realm_core.corpus.factbook.source import FactbookSource
 from realm_core.corpus.factbook.writing import wikitext_of
 from realm_core.corpus.records import Article
 
@@ -108,10 +107,3 @@ def test_fields() -> None:
     assert names("Francisco DA SILVA of NATO, XI Jinping and Denis SASSOU-Nguesso, CHARLES III") == (
         "Francisco da Silva of NATO, Xi Jinping and Denis Sassou-Nguesso, Charles III"
     )
-
-
-def test_the_default_source_has_them_after_the_articles() -> None:
-    source = DefaultSource()
-    joined = [article.title for article in source.articles(10_030)]
-    assert joined[3:5] == ["Afghanistan", "Akrotiri"] and source.share_read() == 1.0
-    assert source.rights[0].address == ADDRESS

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from realm_core.corpus import pool, work
+from realm_core.corpus import pool, wordnet, work
 from realm_core.corpus.default import DefaultSource
+from realm_core.corpus.factbook import source as factbook
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.records import RawArticle
@@ -36,7 +37,7 @@ SAMPLE_SNAPSHOT = "e7f53ae2ee20b3c0"
 WAITING = """
 import time
 from realm_core.__main__ import end, main
-from realm_core.corpus import pool, work
+from realm_core.corpus import pool, wordnet, work
 work._PART_ARTICLES, pool._BATCH_ARTICLES = 500, 100
 write = work.WorkFolder._write_journal
 def write_and_wait(folder):
@@ -74,16 +75,29 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("realm_core.corpus.pool._BATCH_ARTICLES", 20)
 
 
-def test_a_sample_of_the_default_corpus_is_the_same_everywhere(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def default() -> DefaultSource:
+    return DefaultSource()
+
+
+def test_a_sample_of_the_default_corpus_is_the_same_everywhere(default: DefaultSource, tmp_path: Path) -> None:
     """Each fortieth article: whatever changes how articles are read, cleaned or packed changes the name."""
-    sample = InMemorySource(list(DefaultSource().articles(0))[::40], name="sample")
+    sample = InMemorySource(list(default.articles(0))[::40], name="sample")
     stored = Snapshot.open(ingest(sample, name="sample", output=tmp_path, activity=quiet(), processes=1))
     assert (stored.snapshot_id, stored.articles, len(stored)) == (SAMPLE_SNAPSHOT, 947, 980)
     shipped = json.loads((ROOT / "models" / "realm-base" / "vectors" / "manifest.json").read_text())
     assert (shipped["snapshot_id"], shipped["rows"]) == (DEFAULT_SNAPSHOT, 39_365)
 
 
-@pytest.mark.nightly  # the test above has a sample of it every day
+def test_the_default_corpus_has_countries_and_words_after_its_articles(default: DefaultSource) -> None:
+    joined = [article.title for article in default.articles(10_030)]
+    assert joined[3:5] == ["Afghanistan", "Akrotiri"] and "Wolfgang Amadeus Mozart" in joined[255:]
+    assert len(joined) == 18_015 - 10_030 and default.share_read() == 1.0
+    assert [part.address for part in default.rights] == [factbook.ADDRESS, wordnet.ADDRESS]
+    assert [part.licence for part in default.rights] == ["public domain", "WordNet 3.0 license"]
+
+
+@pytest.mark.nightly  # a test above has a sample of it every day
 def test_the_default_corpus_is_the_same_everywhere(tmp_path: Path) -> None:
     status, errors = run("--output", tmp_path, "--run", tmp_path / "run")
     assert status == 0, errors

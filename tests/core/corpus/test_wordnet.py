@@ -8,7 +8,6 @@ import pytest
 
 from realm_core.corpus import wordnet
 from realm_core.corpus.cleaning import article_of
-from realm_core.corpus.default import DefaultSource
 from realm_core.corpus.wordnet import ADDRESS, WordnetSource
 from realm_core.errors import RealmError
 
@@ -100,10 +99,3 @@ def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(wordnet, "package_path", lambda *_: tmp_path)
     with pytest.raises(RealmError, match=r"data\.noun is damaged: '00001740 03 n zz entity"):
         list(WordnetSource().articles(0))
-
-
-def test_the_default_source_has_them_beside_its_articles() -> None:
-    source = DefaultSource()
-    first, second = ([article.title for article in source.articles(start)] for start in (0, 10_285))
-    assert len(first) == 37_841 and first[10_285:] == second and "Wolfgang Amadeus Mozart" in second
-    assert [part.licence for part in source.rights] == ["public domain", "WordNet 3.0 license"]
