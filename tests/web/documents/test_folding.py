@@ -94,7 +94,7 @@ def test_the_answers_stay_as_they_are(edited: Deployment) -> None:
     assert AuditEntry.objects.get(action="documents.fold").details["deployment"] == after.pk
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_documents_keep_their_records(edited: Deployment, staff: Person) -> None:
     rows = Document.objects.order_by("pk").values("document_id", "status", "changed_at", "added_by")
     before = list(rows)
@@ -175,7 +175,7 @@ def test_what_was_measured_of_an_edit_during_the_fold_counts_behind_it(edited: D
     assert find(Candidate(again.model, again.index.corpus), questions, 0) == equal
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_an_edit_during_the_fold_is_there_afterwards(edited: Deployment) -> None:
     job = folding.start(by=None)
     result = folds.compute(job)
@@ -195,7 +195,7 @@ def test_an_edit_during_the_fold_is_there_afterwards(edited: Deployment) -> None
     assert show("oulu").text and folding.edits(Deployment.active().index).segments == 1  # type: ignore[union-attr]
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_an_edit_that_a_fold_overtakes_is_repeated_above_the_new_index(
     edited: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,7 +209,7 @@ def test_an_edit_that_a_fold_overtakes_is_repeated_above_the_new_index(
     assert "Oulu" in titles() and Document.objects.get(document_id="oulu").index == active.index
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_a_fold_that_fails_while_it_is_recorded_has_not_happened(
     edited: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,7 +244,7 @@ def test_nothing_goes_back_to_what_was_folded(edited: Deployment) -> None:
     assert after.earlier(5) == [] and uses(IndexGeneration.objects.get(pk=edited.index_id)) == []
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_a_purge_behind_a_fold_leaves_nothing_in_the_end(edited: Deployment) -> None:
     documents.add([replace(TURKU, document_id="oulu", title="Oulu")], by=None)
     first = folds.fold()

@@ -108,7 +108,7 @@ def active() -> IndexGeneration:
     return deployment.index
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_edits_are_there_from_the_first_moment_on(
     edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +129,7 @@ def test_edits_are_there_from_the_first_moment_on(
     assert show("Nile").status == "removed" and bringing.waiting() is None
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_it_is_measured_with_the_edits_of_what_answers(edited: None, later: IndexGeneration) -> None:
     """A question about an edited document would be answered worse without it, and nothing ever be deployed."""
     now, questions = active(), question_set()
@@ -263,7 +263,7 @@ def test_indexes_that_are_only_in_the_object_store_are_fetched(
     assert show("Nile").status == "removed" and show(BACH).about.collection == "board" and show("Bergen").text
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_an_edit_that_a_deployment_overtakes_is_made_above_that(
     edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,7 +299,7 @@ def test_edits_of_another_corpus_are_left_to_a_person(edited: None, later: Index
     assert not Document.objects.filter(index=later).exists()
 
 
-@pytest.mark.both_databases
+@pytest.mark.postgresql_first
 def test_a_fold_meanwhile_keeps_its_edits_in_what_follows(edited: None, later: IndexGeneration) -> None:
     """What is above the fold counts as well as what the fold took in."""
     assert deploying.check(later).doubts
