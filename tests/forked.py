@@ -16,6 +16,7 @@ from select import select
 from typing import IO
 
 from tests.forking import ASKING, Start
+from tests.waiting import PATIENCE_S
 
 TOP = Path(__file__).resolve().parents[1]
 
@@ -90,7 +91,7 @@ def finished(command: Sequence[str], environment: Mapping[str, str]) -> tuple[in
     with tempfile.TemporaryFile() as output:
         process = start(command, output=output, environment=environment)
         try:
-            status = process.wait(60)
+            status = process.wait(PATIENCE_S)
         finally:
             process.kill()
         output.seek(0)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[1]
+from tests import forked
+
 VARIABLE = "TEST_MIGRATED"  # names the file that tests/run.py has made
 IS_MADE = VARIABLE in os.environ
 
@@ -25,5 +25,5 @@ def migrated(path: Path) -> str:
 def migrate(path: Path) -> None:
     """Make a database at `path`, by a process of its own: this one's settings may name another."""
     environment = {**os.environ, "DATABASE_URL": f"sqlite:///{path}", "REALM_DATA": str(path.parent)}
-    command = [sys.executable, "manage.py", "migrate", "--no-input", "--verbosity=0"]
-    subprocess.run(command, cwd=TOP, env=environment, check=True)
+    environment["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
+    forked.run([sys.executable, "-m", "django", "migrate", "--no-input", "--verbosity=0"], environment)
