@@ -174,7 +174,7 @@ def test_what_is_for_one_is_kept_by_no_proxy(engine: FakeEngine, staff: Person) 
     assert "private" in made["Cache-Control"]
 
 
-@pytest.mark.parametrize("text", in_turn(TEXTS, 7))
+@pytest.mark.parametrize("text", in_turn(TEXTS, 5))
 @pytest.mark.parametrize("formatter", [JSONLines(), TextLines("{levelname} {message}", style="{")])
 def test_a_line_of_the_log_is_a_line(formatter: logging.Formatter, text: str) -> None:
     output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")

@@ -41,16 +41,16 @@ TYPED: Final = {name: text for name, text in TEXTS.items() if name != "half a su
 # What fits into an address.
 SHORT: Final = {name: text for name, text in TYPED.items() if len(text) < 5000}
 
-_TURNS: Final = 8
+_TURNS: Final = 12
 
 
 def some(texts: Mapping[str, str], turn: int) -> list[tuple[str, str]]:
-    """Every eighth of the texts with its name, from number `turn` on; all of them at night."""
+    """Every twelfth of the texts with its name, from number `turn` on; all of them at night."""
     return list(texts.items()) if NIGHTLY else list(texts.items())[turn % _TURNS :: _TURNS]
 
 
 def in_turn(texts: Mapping[str, str], turn: int) -> list[Any]:
-    """Parameters of a test: every eighth of the texts, from number `turn` on; the others are nightly.
+    """Parameters of a test: every twelfth of the texts, from number `turn` on; the others are nightly.
 
     Tests with different turns share the texts among them, so each text is tried somewhere every time.
     """
