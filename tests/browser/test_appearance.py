@@ -44,12 +44,13 @@ CONTRASTS = """() => {
     const f = (v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
     return 0.2126 * f(r) + 0.7152 * f(g) + 0.0722 * f(b);
   };
+  const grounds = new Map([[null, [255, 255, 255]]]);
   const background = (e) => {
-    for (; e; e = e.parentElement) {
+    if (!grounds.has(e)) {
       const c = parse(getComputedStyle(e).backgroundColor);
-      if (c.length === 3 || (c.length === 4 && c[3] === 1)) return c;
+      grounds.set(e, c.length === 3 || (c.length === 4 && c[3] === 1) ? c : background(e.parentElement));
     }
-    return [255, 255, 255];
+    return grounds.get(e);
   };
   const poor = [];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
