@@ -93,17 +93,10 @@ def test_while_it_is_away_askers_are_told_when_to_come_back(milvus: LocalMilvus,
     wait_until(lambda: post(client, "ask", {"question": QUESTION}).status_code in (200, 201), patience_s=20.0)
 
 
-def test_one_that_is_away_from_the_start_is_named(milvus: LocalMilvus, client: Client) -> None:
-    milvus.kill()
-    holder().refresh(wait=True)
-    said = f"Milvus at {milvus.server.uri} does not answer."
-    assert (holder().status().state, holder().status().reason) == ("failed", said)
-    ready = client.get("/readyz")
-    assert ready.status_code == 503 and said in ready.content.decode()
-    milvus.start()
-
-
-def test_an_index_that_is_removed_is_dropped_there_too(milvus: LocalMilvus, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_index_that_is_removed_is_dropped_there_too(
+    milvus: LocalMilvus, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Later, if it is away just then; an engine that is loaded meanwhile says so."""
     first, second, third = (generation(indexes_dir() / name, drawn(50), 50) for name in ("one", "two", "three"))
     for folder in (first, second, third):
         open_base(folder, CPU, milvus.server)
@@ -114,6 +107,11 @@ def test_an_index_that_is_removed_is_dropped_there_too(milvus: LocalMilvus, capl
         retention.take_away(second)
     retention.remove(by=None)
     assert ".two.removed is removed later: Milvus at" in caplog.text
+    holder().refresh(wait=True)
+    said = f"Milvus at {milvus.server.uri} does not answer."
+    assert (holder().status().state, holder().status().reason) == ("failed", said)
+    ready = client.get("/readyz")
+    assert ready.status_code == 503 and said in ready.content.decode()
     milvus.start()
     wait_until(lambda: not retention.remove(by=None) and not (indexes_dir() / ".two.removed").exists(), patience_s=20.0)
     assert drop(milvus.server, "two") == [] and len(drop(milvus.server, "three")) == 1
