@@ -253,7 +253,6 @@ MORE = {
     "api-schedule delete": Address("operate", "delete", 404, (10**9,)),
     "api-deployments post": Address("operate", POST, 400, body={"index": 10**9}),
 }
-ALL_ARE_ASKED = {call.needs: name for name, call in API.items()}.values()
 
 
 def names(patterns: list[Any]) -> Iterator[str]:
@@ -315,29 +314,25 @@ def test_page(name: str, settings: Any, callers: Callers, engine: FakeEngine) ->
         assert callers["admin"].get(address).status_code in (302, 404, 405)
 
 
-@pytest.mark.parametrize("name", [*API, *MORE])
-def test_address_of_the_api(
-    name: str,
-    settings: Any,
-    callers: Callers,
-    engine: FakeEngine,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("needs", sorted({call.needs for call in (API | MORE).values()}))
+def test_addresses_of_the_api(
+    needs: str, settings: Any, callers: Callers, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # To make the whole and to write it takes a third of a second; who may read it does not depend on what it says.
     monkeypatch.setattr(reference, "reference", lambda: reference.Reference("Nothing is described."))
     monkeypatch.setattr(SchemaGenerator, "get_schema", lambda *_given, **_more: {"openapi": "3.0.3", "paths": {}})
-    call = API[name] if name in API else MORE[name]
-    callers_asked = CALLERS if NIGHTLY or name in ALL_ARE_ASKED else TELLING
-    for closed in (False, True):
-        settings.REALM_PUBLIC = not closed
-        address = reverse(name.split()[0], args=_ends(call.ends))
-        for who in _asked(call.needs, closed, callers_asked):
-            status = _call(callers[who], call, address).status_code
-            if who in NEEDS[call.needs][closed]:
-                assert status == call.status, (who, closed)
-            else:
-                unknown = who == "anonymous" or (name == "mcp" and who in PEOPLE)
-                assert status == (401 if unknown else 403), (who, closed)
+    for number, (name, call) in enumerate((name, call) for name, call in (API | MORE).items() if call.needs == needs):
+        asked = CALLERS if number == 0 or NIGHTLY else TELLING
+        for closed in (False, True):
+            settings.REALM_PUBLIC = not closed
+            address = reverse(name.split()[0], args=_ends(call.ends))
+            for who in _asked(needs, closed, asked):
+                status = _call(callers[who], call, address).status_code
+                if who in NEEDS[needs][closed]:
+                    assert status == call.status, (name, who, closed)
+                else:
+                    unknown = who == "anonymous" or (name == "mcp" and who in PEOPLE)
+                    assert status == (401 if unknown else 403), (name, who, closed)
 
 
 def _asked(needs: str, closed: bool, callers: Sequence[str]) -> list[str]:
