@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +13,7 @@ import torch
 from realm_core import computing
 from realm_core.computing import compute, compute_aside, compute_each, wait_for_quiet
 from realm_core.pace import may_rest
+from tests.core.processes import start
 from tests.waiting import wait_until
 
 
@@ -133,8 +132,8 @@ from realm_core.computing import compute, compute_aside
 assert compute_aside(torch.get_num_threads) == 1
 print(compute(torch.get_num_threads), torch.get_num_threads())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["2", "2"], done.stderr
+    said, errors = start([], code).communicate()
+    assert said.split() == ["2", "2"], errors
 
 
 def test_work_aside_that_fails_fails_for_whoever_asked() -> None:
