@@ -227,9 +227,10 @@ def test_what_is_not_what_the_mirror_says_is_removed(mirror: Mirror) -> None:
 
 @pytest.fixture
 def estimating(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    """A model answers, whose speed is measured for a moment only."""
+    """A model answers; its speed and that of ingesting are measured for a moment only, on a few articles."""
     monkeypatch.setattr("webapp.management.commands.wikipedia._MEASURED_S", 0.01)
     monkeypatch.setattr("webapp.sources.estimating.MEASURED_S", 0.01)
+    monkeypatch.setattr("webapp.sources.estimating._ARTICLES_AT_ONCE", 4)
 
 
 def test_the_command(mirror: Mirror, estimating: None, capsys: pytest.CaptureFixture[str]) -> None:
