@@ -2,8 +2,8 @@
 
 Only the package's data files are read; its code is not imported. Of WordNet's 82,000 noun synsets all 7,730 instances
 are taken (“Waterloo: the battle on 18 June 1815 in which …”), and of the nouns those whose definitions answer
-questions (`_Entry.is_taken`). They have what the opening paragraph of an article often lacks: when somebody lived, where
-a place is, when a war was, which bone is the longest and what a young swan is called.
+questions (`_Entry.is_taken`). They have what the opening paragraph of an article often lacks: when somebody lived,
+where a place is, when a war was, which bone is the longest and what a young swan is called.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def test_a_sample_of_the_default_corpus_is_the_same_everywhere(default: DefaultS
 def test_the_default_corpus_has_countries_and_words_after_its_articles(default: DefaultSource) -> None:
     joined = [article.title for article in default.articles(10_030)]
     assert joined[3:5] == ["Afghanistan", "Akrotiri"] and "Wolfgang Amadeus Mozart" in joined[255:]
-    assert len(joined) == 18_015 - 10_030 and default.share_read() == 1.0
+    assert len(joined) == 37_841 - 10_030 and default.share_read() == 1.0
     assert [part.address for part in default.rights] == [factbook.ADDRESS, wordnet.ADDRESS]
     assert [part.licence for part in default.rights] == ["public domain", "WordNet 3.0 license"]
 
