@@ -152,26 +152,16 @@ class _Side:
         with tempfile.TemporaryDirectory() as folder:
             where = ("--corpus", str(inputs.corpus), "--output", str(Path(folder) / "spans"))
             spans = SalientSpans.open(run_activity("spans", *where, "--blocks", str(size.span_blocks)), snapshot)
-        draw = MaskedBatches(
-            snapshot,
-            spans,
-            range(len(spans.rows_N)),
-            masking="salient",
-            batch=size.sentences,
-            limit=_SETTINGS.query_wordpieces,
-            seed=1,
-        )
+        settings = _SETTINGS.model_copy(update={"batch": size.sentences})
+        draw = MaskedBatches(snapshot, spans, range(len(spans.rows_N)), settings)
         joiner = Joiner(tokens, _CPU)
         step = _Step(
             model.block,
             encoder,
             joiner,
             tokens.text_hashes_N,
-            k=_SETTINGS.k,
-            block_wordpieces=model.config.block_wordpieces,
-            pair_wordpieces=_SETTINGS.pair_wordpieces,
-            title=_SETTINGS.title,
-            per_token=_SETTINGS.loss == "release",
+            model.config.block_wordpieces,
+            _SETTINGS,
         )
         generation = Generation.open(inputs.index)
         batches = [draw(number) for number in range(size.steps)]

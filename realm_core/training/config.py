@@ -25,6 +25,8 @@ _WIDEST = 384  # width of the base model's states, which a warm start projects
 _ROOM = 16  # wordpieces of join(x, z) behind x: some of the body, and [SEP]
 _TITLE = TITLE_WORDPIECES + 1  # the longest title and [SEP]
 
+Masking = Literal["salient", "uniform", "span"]
+
 _SEED = "of all random numbers"
 _TAKE = "number of questions to use of each file, by its name without the ending"
 _REPEAT = "repetitions per epoch of each file's questions, by its name without the ending"
@@ -99,7 +101,7 @@ class PretrainConfig(TrainingSettings):
     """REALM's pre-training."""
 
     k: int = setting(8, "blocks read for a sentence, including the null block (paper: 8)", ge=2, le=MAX_K)
-    masking: Literal["salient", "uniform", "span"] = setting(
+    masking: Masking = setting(
         "salient",
         "salient: names and dates, as the paper; uniform: 15 % of the wordpieces, at most 10; span: a "
         "random run of them, at most 10",

@@ -20,27 +20,26 @@ import torch
 
 from realm_core.arrays import Array
 from realm_core.corpus.store import Snapshot
-from realm_core.corpus.tokens import BlockTokens, open_tokens
+from realm_core.corpus.tokens import BlockTokens
 from realm_core.errors import RealmError
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_fit
 from realm_core.living.present import with_edits
 from realm_core.model.checkpoint import Model, load_model
-from realm_core.model.device import pick_device
 from realm_core.model.joiner import Joiner
 from realm_core.questions.answers import normalise_answer
 from realm_core.questions.question_file import Question, read_questions, read_titles
 from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import FinetuneConfig
-from realm_core.training.distributed import World, place
+from realm_core.training.distributed import World
 from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
 from realm_core.training.identity import deciding, identity_of
 from realm_core.training.learnt_questions import files_by_name
-from realm_core.training.loop import Loop, ParameterGroup, freeze, no_dropout_in_attention
+from realm_core.training.loop import Loop, ParameterGroup, freeze, made_ready
 from realm_core.training.occurrences import find_all
-from realm_core.training.stage import in_run_folder, publish, question_draw, training_loop
+from realm_core.training.stage import Stage, in_run_folder, question_draw
 from realm_core.training.tasks import Finetune
 
 _RANKED = 200  # blocks that BM25 ranks for a question
@@ -50,20 +49,18 @@ _QUESTIONS_AT_ONCE = 256
 
 
 @in_run_folder
-def main(task: Finetune, run: Path, activity: Activity) -> None:
+def main(task: Finetune, stage: Stage) -> None:
     """Fine-tune and save the model."""
-    device = place(pick_device(task.device))
-    world = World.join(device)
     if task.index is None or task.retriever != "dense":
-        _finetune(task, device, world, run, activity)
+        _finetune(task, stage)
         return
-    edits = task.state, task.living, run
-    with with_edits(task.index, task.corpus, *edits, activity, removes=world.leads) as searched:
-        _finetune(task.model_copy(update=vars(searched)), device, world, run, activity)
+    edits = task.state, task.living, stage.run, stage.activity
+    with with_edits(task.index, task.corpus, *edits, removes=stage.world.leads) as searched:
+        _finetune(task.model_copy(update=vars(searched)), stage)
 
 
-def _finetune(task: Finetune, device: torch.device, world: World, run: Path, activity: Activity) -> None:
-    config = task.settings
+def _finetune(task: Finetune, stage: Stage) -> None:
+    config, world, device = task.settings, stage.world, stage.device
     files = {name: read_questions(path) for name, path in files_by_name(task.questions).items()}
     model, snapshot = load_model(task.model), Snapshot.open(corpus_of(task.index, task.corpus))
     # The reader answers under the normalisation that it is trained under.
@@ -79,11 +76,7 @@ def _finetune(task: Finetune, device: torch.device, world: World, run: Path, act
     if matrix_ND is None:
         score_scale = task.score_scale
         config = config.model_copy(update={"query_lr": 0.0})  # BM25 retrieves, so the query embedder is not used
-    reporting = activity if world.leads else Activity(quiet=True)  # all processes do this, one reports
-    if world.leads:
-        open_tokens(snapshot, reporting)
-    world.wait()
-    tokens = open_tokens(snapshot, reporting)
+    tokens, reporting = stage.open_tokens(snapshot), stage.reporting
     excluded_N = _excluded(task.exclude_titles, snapshot)
     learnt, held_out = _supervision(
         files, excluded_N, config, model, retriever, score_scale, snapshot, tokens, reporting
@@ -96,9 +89,7 @@ def _finetune(task: Finetune, device: torch.device, world: World, run: Path, act
     counted = {"given": given, "learnt": len(set(map(id, learnt))), "held_out": len(held_out)}
     reporting.say(f"{len(learnt):,} questions to train on, {len(held_out):,} held out.")
     for part in (model.query, model.reader):
-        part.to(device)
-        freeze(part.bert.embeddings)
-        no_dropout_in_attention(part.bert, config.dropout)
+        made_ready(part, device, config.dropout)
     if config.query_lr == 0:
         freeze(model.query)
     step = FinetuneStep(
@@ -108,21 +99,31 @@ def _finetune(task: Finetune, device: torch.device, world: World, run: Path, act
         Joiner(tokens, device),
         None if matrix_ND is None else matrix_ND.to(device).float(),
         torch.from_numpy(excluded_N).to(device),
-        k=config.k,
-        beam=config.beam,
-        examined=config.examined,
-        pairs=config.pairs,
-        supply=config.supply,
+        config,
     )
-    loop = _loop(model, files, learnt, excluded_N, snapshot, config, score_scale, run, activity, world)
+    groups = [ParameterGroup(model.reader.bert, config.reader_lr)]
+    groups += [
+        ParameterGroup(part, config.head_lr) for part in (model.reader.ends, model.reader.norm, model.reader.score)
+    ]
+    if config.query_lr:
+        groups.append(ParameterGroup(model.query, config.query_lr))
+    free = ("epochs", "checkpoint_every", "metrics_every", "at_once")
+    identity = identity_of(
+        model=model.hash,
+        corpus=snapshot.snapshot_id,
+        settings=deciding(config, free),
+        questions=list(files.items()),
+        learnt=[(one.group, one.ids, len(one.occurrences.rows_O)) for one in learnt],
+        excluded=hashlib.sha256(excluded_N.tobytes()).hexdigest(),
+        **({} if score_scale is None else {"score_scale": score_scale}),
+    )
+    loop = stage.loop(groups, identity, steps=max(1, len(learnt) // config.batch) * config.epochs)
     measured = _train(loop, step, learnt, held_out, config, world)
-    if not world.leads:
-        return
     recipe = (
         f"fine-tuned from {model.hash} with {found_by} on {len(learnt)} questions of {', '.join(files)}: "
         f"{config.model_dump()}"
     )
-    publish(model, task.output, recipe, measured, run, activity, left=["finetune"], questions=counted)
+    stage.publish(model, recipe, measured, questions=counted)
 
 
 def _retriever(task: Finetune, model: Model, snapshot: Snapshot) -> tuple[Retriever, torch.Tensor | None, str]:
@@ -220,45 +221,6 @@ def _rankings(retriever: Retriever, texts: Sequence[str], scale: float, activity
         for own_rows, own_scores in zip(rows, scores, strict=True):
             rankings.append(Ranking(np.array(own_rows, np.int64), np.array(own_scores, np.float32) * np.float32(scale)))
     return rankings
-
-
-def _loop(
-    model: Model,
-    files: dict[str, list[Question]],
-    learnt: Sequence[Supervised],
-    excluded_N: Array,
-    snapshot: Snapshot,
-    config: FinetuneConfig,
-    score_scale: float | None,
-    run: Path,
-    activity: Activity,
-    world: World,
-) -> Loop:
-    groups = [ParameterGroup(model.reader.bert, config.reader_lr)]
-    groups += [
-        ParameterGroup(part, config.head_lr) for part in (model.reader.ends, model.reader.norm, model.reader.score)
-    ]
-    if config.query_lr:
-        groups.append(ParameterGroup(model.query, config.query_lr))
-    free = ("epochs", "checkpoint_every", "metrics_every", "at_once")
-    return training_loop(
-        "finetune",
-        groups,
-        config,
-        identity_of(
-            model=model.hash,
-            corpus=snapshot.snapshot_id,
-            settings=deciding(config, free),
-            questions=list(files.items()),
-            learnt=[(one.group, one.ids, len(one.occurrences.rows_O)) for one in learnt],
-            excluded=hashlib.sha256(excluded_N.tobytes()).hexdigest(),
-            **({} if score_scale is None else {"score_scale": score_scale}),
-        ),
-        run,
-        activity,
-        world,
-        steps=max(1, len(learnt) // config.batch) * config.epochs,
-    )
 
 
 def _train(

@@ -32,6 +32,7 @@ from realm_core.model.marginal import log_answer_marginal, log_reading, log_retr
 from realm_core.model.packed import Packed
 from realm_core.model.reader import Bodies, Reader, by_block
 from realm_core.text.wordpieces import Wordpieces
+from realm_core.training.config import FinetuneConfig
 from realm_core.training.occurrences import Expressions, Occurrences, continues
 
 
@@ -78,9 +79,7 @@ class FinetuneStep(nn.Module):
     """The trainable modules and the computation of a batch of questions.
 
     matrix_ND: block vectors, float32; None if every question brings its ranking. excluded_N: bool, blocks that are
-    never retrieved. k: blocks read; beam: blocks in the softmax of the retriever's loss (0: all); examined: most of
-    these if answers are expressions; pairs: weight of the pairs' loss; supply: if none of the best k blocks is correct,
-    replace the last by the best correct one.
+    never retrieved.
     """
 
     def __init__(
@@ -91,20 +90,15 @@ class FinetuneStep(nn.Module):
         joiner: Joiner,
         matrix_ND: Tensor | None,
         excluded_N: Tensor,
-        *,
-        k: int,
-        beam: int,
-        examined: int,
-        pairs: float,
-        supply: bool,
+        settings: FinetuneConfig,
     ) -> None:
         super().__init__()
         self.query, self.reader = query, reader
         self._config, self._joiner = config, joiner
         self._matrix_ND, self._excluded_N = matrix_ND, excluded_N
         self._unread_N: Array = excluded_N.cpu().numpy()
-        self._k = min(k, int((~excluded_N).sum()))  # more than that would retrieve excluded blocks
-        self._beam, self._examined, self._pairs, self._supply = beam, examined, pairs, supply
+        self._k = min(settings.k, int((~excluded_N).sum()))  # more than that would retrieve excluded blocks
+        self._settings = settings
         self._autocast = fast_dtype(joiner.device) == torch.bfloat16
         self._continues_V = torch.tensor(continues(Wordpieces.default()), device=joiner.device)
 
@@ -112,7 +106,7 @@ class FinetuneStep(nn.Module):
         """The loss of a batch, and its figures."""
         scores_BN = self._scores(batch)
         retriever_loss, retrievable = mean_over_possible(self._log_retrieved(scores_BN, batch))
-        read = self.read(batch, scores_BN, supply=self._supply)
+        read = self.read(batch, scores_BN, supply=self._settings.supply)
         weight, likelihood, _null = log_reading(read.logits_BKS, read.scores_BK, self._config.normalisation)
         log_answer_B = log_answer_marginal(weight, likelihood, read.correct_BKS)
         reader_loss, readable = mean_over_possible(log_answer_B)
@@ -122,7 +116,7 @@ class FinetuneStep(nn.Module):
         loss = retriever_loss + reader_loss
         # The marginals skip NaN; a model that diverged must not appear to have no loss.
         sound = (scores_BN < math.inf).all() & (read.logits_BKS < math.inf).all()
-        loss = torch.where(sound, loss + self._pairs * pair_loss, math.nan)
+        loss = torch.where(sound, loss + self._settings.pairs * pair_loss, math.nan)
         return loss, {
             "retriever_loss": retriever_loss.item(),
             "reader_loss": reader_loss.item(),
@@ -192,7 +186,7 @@ class FinetuneStep(nn.Module):
         for number, question in enumerate(batch):
             occurrences = question.occurrences
             if question.expressions is not None:
-                examined_R = scores_BN[number].detach().topk(min(self._examined, scores_BN.shape[1])).indices
+                examined_R = scores_BN[number].detach().topk(min(self._settings.examined, scores_BN.shape[1])).indices
                 unknown_BN[number] = True
                 unknown_BN[number, examined_R] = False
                 occurrences = question.within(examined_R.cpu().numpy(), self._unread_N)
@@ -200,8 +194,8 @@ class FinetuneStep(nn.Module):
             correct_BN[number, blocks] = True
         if any(question.expressions is not None for question in batch):
             scores_BN = scores_BN.masked_fill(unknown_BN, -math.inf)
-        if 0 < self._beam < scores_BN.shape[1]:
-            beam_BK = scores_BN.detach().topk(self._beam).indices
+        if 0 < self._settings.beam < scores_BN.shape[1]:
+            beam_BK = scores_BN.detach().topk(self._settings.beam).indices
             return log_retriever_marginal(scores_BN.gather(1, beam_BK), correct_BN.gather(1, beam_BK))
         return log_retriever_marginal(scores_BN, correct_BN)
 

@@ -12,7 +12,6 @@ import dataclasses
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,27 +19,17 @@ from torch import Tensor, nn
 
 from realm_core.arrays import Array
 from realm_core.corpus.store import Snapshot
-from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
 from realm_core.model.checkpoint import load_model
-from realm_core.model.device import fast_dtype, pick_device
+from realm_core.model.device import fast_dtype
 from realm_core.model.embedder import Embedder
 from realm_core.model.joiner import Joiner, Pieces
-from realm_core.runs.activity import Activity
 from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.training.distributed import World, place
+from realm_core.training.distributed import World
 from realm_core.training.identity import deciding, identity_of
-from realm_core.training.loop import ParameterGroup, freeze, no_dropout_in_attention
-from realm_core.training.stage import (
-    HELD_OUT_BY,
-    Prefetch,
-    check_batch,
-    in_run_folder,
-    publish,
-    split_passages,
-    training_loop,
-)
+from realm_core.training.loop import ParameterGroup, made_ready
+from realm_core.training.stage import HELD_OUT_BY, Prefetch, Stage, check_batch, in_run_folder, split_passages
 from realm_core.training.tasks import Ict
 
 _RECALL_AT = (1, 5, 20)
@@ -88,14 +77,12 @@ class ClozeBatches:
 
 
 @in_run_folder
-def main(task: Ict, run: Path, activity: Activity) -> None:
+def main(task: Ict, stage: Stage) -> None:
     """Warm the embedder up and save the model."""
-    config = task.settings
-    device = place(pick_device(task.device))
-    world = World.join(device)
+    config, world = task.settings, stage.world
     check_batch(config, world, each=2)
     snapshot = Snapshot.open(task.corpus)
-    tokens = open_tokens(snapshot, activity)
+    tokens = stage.open_tokens(snapshot)
     learnt, held_out = split_passages(tokens.text_hashes_N, config.holdout)
     if len(learnt) < 2 * world.size:
         raise RealmError(
@@ -105,12 +92,9 @@ def main(task: Ict, run: Path, activity: Activity) -> None:
     examples = min(config.batch, len(learnt))
     _check_parts(examples, config.at_once, world)
     model = load_model(task.model)
-    joiner = Joiner(tokens, device)
-    embedder, limit = model.block, model.config.block_wordpieces
-    embedder.to(device)
-    freeze(embedder.bert.embeddings)
-    no_dropout_in_attention(embedder.bert, config.dropout)
-    step = IctStep(embedder, joiner, limit, world)
+    embedder = model.block
+    made_ready(embedder, stage.device, config.dropout)
+    step = IctStep(embedder, Joiner(tokens, stage.device), model.config.block_wordpieces, world)
     replica = world.replicate(step)
     draw_batch = ClozeBatches(snapshot, limit=model.config.query_wordpieces, keep=config.keep_sentence)
 
@@ -144,27 +128,15 @@ def main(task: Ict, run: Path, activity: Activity) -> None:
         held_out_by=HELD_OUT_BY,
         settings=deciding(config, free),
     )
-    loop = training_loop(
-        "ict",
-        [ParameterGroup(embedder, config.learning_rate)],
-        config,
-        identity,
-        run,
-        activity,
-        world,
-        steps=config.steps,
-    )
+    loop = stage.loop([ParameterGroup(embedder, config.learning_rate)], identity, steps=config.steps)
     embedder.train()
     try:
         measured = loop.run(losses_of, measure)
     finally:
         ahead.close()
-    if not world.leads:
-        return
     embedder.eval()
     recipe = f"inverse cloze task from {model.hash} on {snapshot.snapshot_id}: {config.model_dump()}"
-    made_model = dataclasses.replace(model, query=embedder)
-    publish(made_model, task.output, recipe, measured, run, activity, left=["ict"])
+    stage.publish(dataclasses.replace(model, query=embedder), recipe, measured)
 
 
 def shared_parts(examples: int, at_once: int, processes: int) -> list[list[slice]]:

@@ -11,12 +11,16 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.model.embedder import Embedder
+from realm_core.model.encoder import Encoder
+from realm_core.model.reader import Reader
 from realm_core.runs.activity import Activity
 from realm_core.tensors import load_tensors, save_tensors
 from realm_core.training.adamw import AdamW
@@ -27,6 +31,17 @@ _ADAM_EPSILON = 1e-6  # BERT's
 _SEQUENCES = "sequences"
 _OF_STEPS = ("gradient_norm", "learning_rate")  # means over steps, not over sequences
 _TENSORS = "state.safetensors"
+
+
+class LoopSettings(Protocol):
+    """What the settings of every training say about its loop."""
+
+    seed: int
+    warmup: float
+    weight_decay: float
+    clip: float
+    checkpoint_every: int
+    metrics_every: int
 
 
 @dataclass(frozen=True)
@@ -65,26 +80,19 @@ class Loop:
         self,
         name: str,
         groups: Sequence[ParameterGroup],
-        *,
-        steps: int,
-        warmup: float,
-        weight_decay: float,
-        clip: float,
-        seed: int,
-        checkpoint_every: int,
-        metrics_every: int,
+        config: LoopSettings,
         identity: Identity,
         folder: Path,
         activity: Activity,
-        world: World | None = None,
+        world: World,
+        *,
+        steps: int,
         reported: Callable[[dict[str, float]], dict[str, float]] = dict,
     ) -> None:
-        self._reported = reported
-        self._world = world or World()
-        self.name, self.steps, self._clip, self._seed = name, steps, clip, seed
-        self._checkpoint_every, self._metrics_every = checkpoint_every, metrics_every
+        self._reported, self._world = reported, world
+        self.name, self.steps, self._config = name, steps, config
         self._identity, self._folder, self._activity = identity, folder, activity
-        self._warmup_steps = max(1, round(warmup * steps))
+        self._warmup_steps = max(1, round(config.warmup * steps))
         self._named = {
             f"{number}.{name}": parameter
             for number, group in enumerate(groups)
@@ -97,7 +105,7 @@ class Loop:
                 {
                     "params": [p for p in group.module.parameters() if p.requires_grad and (p.dim() > 1) == decays],
                     "lr": group.learning_rate,
-                    "weight_decay": weight_decay if decays else 0.0,
+                    "weight_decay": config.weight_decay if decays else 0.0,
                     "peak": group.learning_rate,
                 }
                 for group in groups
@@ -125,9 +133,11 @@ class Loop:
         while self.step < self.steps:
             self._stop_if_asked(measured)
             began = time.monotonic()
-            torch.manual_seed(self._seed * 1_000_003 + self.step)  # so that dropout depends on the step's number, too
+            torch.manual_seed(
+                self._config.seed * 1_000_003 + self.step
+            )  # so that dropout depends on the step's number, too
             figures = self._gradients(losses_of(self.step))
-            norm = torch.nn.utils.clip_grad_norm_(self._named.values(), self._clip).item()
+            norm = torch.nn.utils.clip_grad_norm_(self._named.values(), self._config.clip).item()
             factor = self._factor(self.step)
             self._row.add(figures, {"gradient_norm": norm, "learning_rate": factor})
             for group in self._optimizer.groups:
@@ -137,9 +147,9 @@ class Loop:
             self.step += 1
             self._row.seconds += time.monotonic() - began
             self._show(f"loss {self._row.sums['loss'] / self._row.steps:.3f}")
-            if self.step % self._metrics_every == 0 or self.step == self.steps:
+            if self.step % self._config.metrics_every == 0 or self.step == self.steps:
                 self._report()
-            if self.step % self._checkpoint_every == 0 or self.step == self.steps:
+            if self.step % self._config.checkpoint_every == 0 or self.step == self.steps:
                 summed = self._world.sum(measure(), self._device)
                 measured = {key: value / self._world.size for key, value in summed.items()}
                 if measured and self._world.leads:
@@ -295,6 +305,13 @@ def no_dropout_in_attention(bert: nn.Module, dropout: float) -> None:
     for name, module in bert.named_modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0 if name.endswith("attention.self.dropout") else dropout
+
+
+def made_ready(part: Embedder | Encoder | Reader, device: torch.device, dropout: float) -> None:
+    """Bring a part of a model to the device, and set up what is trained of it: all but BERT's embeddings."""
+    part.to(device)
+    freeze(part.bert.embeddings)
+    no_dropout_in_attention(part.bert, dropout)
 
 
 def freeze(module: nn.Module) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -25,8 +24,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import text_hash
 from realm_core.salient.cache import SalientSpans
 from realm_core.text.wordpieces import Wordpieces
-
-Masking = Literal["salient", "uniform", "span"]
+from realm_core.training.config import PretrainConfig
 
 MOST_MASKS = 10
 _UNIFORM_SHARE = 0.15
@@ -59,30 +57,22 @@ class MaskedSentences:
 class MaskedBatches:
     """Draws masked sentences.
 
-    passages: indices into spans.rows_N to draw from. limit: wordpieces of join(x), including special tokens.
+    passages: indices into spans.rows_N to draw from.
     """
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        spans: SalientSpans,
-        passages: Sequence[int],
-        *,
-        masking: Masking,
-        batch: int,
-        limit: int,
-        seed: int,
+        self, snapshot: Snapshot, spans: SalientSpans, passages: Sequence[int], config: PretrainConfig
     ) -> None:
         self._snapshot, self._spans, self._passages = snapshot, spans, list(passages)
-        self._masking, self._batch, self._limit, self._seed = masking, batch, limit - 2, seed
+        self._config, self._limit = config, config.query_wordpieces - 2  # without [CLS] and [SEP]
         self._wordpieces = Wordpieces.default()
         self._epoch, self._order = -1, self._passages
 
     def __call__(self, step: int) -> MaskedSentences:
         """The batch of a step. Each epoch has a new order; a batch may span two epochs."""
-        first = step * self._batch
-        chosen = [self._passage(number) for number in range(first, first + self._batch)]
-        return self.masked(chosen, random.Random(f"{self._seed} masks {step}"))
+        first = step * self._config.batch
+        chosen = [self._passage(number) for number in range(first, first + self._config.batch)]
+        return self.masked(chosen, random.Random(f"{self._config.seed} masks {step}"))
 
     def masked(self, passages: Sequence[int], draw: random.Random) -> MaskedSentences:
         """A masked sentence of each passage; passages without a span that can be masked are omitted."""
@@ -110,7 +100,7 @@ class MaskedBatches:
         epoch, position = divmod(number, len(self._passages))
         if epoch != self._epoch:
             self._order = list(self._passages)
-            random.Random(f"{self._seed} passages {epoch}").shuffle(self._order)
+            random.Random(f"{self._config.seed} passages {epoch}").shuffle(self._order)
             self._epoch = epoch
         return self._order[position]
 
@@ -129,9 +119,9 @@ class MaskedBatches:
         return None
 
     def _hidden(self, length: int, span: range, draw: random.Random) -> list[int]:
-        if self._masking == "salient":
+        if self._config.masking == "salient":
             return list(span)
-        if self._masking == "uniform":
+        if self._config.masking == "uniform":
             count = min(length, MOST_MASKS, max(1, round(_UNIFORM_SHARE * length)))
             return sorted(draw.sample(range(length), count))
         width = 1

@@ -10,34 +10,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from realm_core.corpus.store import Snapshot
-from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
 from realm_core.model.checkpoint import load_model, new_encoder
-from realm_core.model.device import fast_dtype, pick_device
+from realm_core.model.device import fast_dtype
 from realm_core.model.encoder import Encoder
 from realm_core.model.joiner import Joiner
 from realm_core.model.packed import Packed
-from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.training.distributed import World, place
 from realm_core.training.identity import deciding, identity_of
-from realm_core.training.loop import ParameterGroup, freeze, no_dropout_in_attention
-from realm_core.training.stage import (
-    HELD_OUT_BY,
-    check_batch,
-    even_parts,
-    in_run_folder,
-    publish,
-    split_passages,
-    training_loop,
-)
+from realm_core.training.loop import ParameterGroup, made_ready
+from realm_core.training.stage import HELD_OUT_BY, Stage, check_batch, even_parts, in_run_folder, split_passages
 from realm_core.training.tasks import Mlm
 
 _FIRST_WORD = 1996  # of the vocabulary; lower ids are special tokens, single characters and unused
@@ -45,18 +33,14 @@ _HEAD_FASTER = 5.0  # the head starts untrained
 
 
 @in_run_folder
-def main(task: Mlm, run: Path, activity: Activity) -> None:
+def main(task: Mlm, stage: Stage) -> None:
     """Warm the encoder up and save the model."""
-    config = task.settings
-    device = place(pick_device(task.device))
-    world = World.join(device)
+    config, world, device = task.settings, stage.world, stage.device
     check_batch(config, world)
     model, snapshot = load_model(task.model), Snapshot.open(task.corpus)
-    tokens = open_tokens(snapshot, activity)
+    tokens = stage.open_tokens(snapshot)
     encoder = model.encoder or new_encoder(model.config, seed=config.seed)
-    encoder.to(device)
-    freeze(encoder.bert.embeddings)
-    no_dropout_in_attention(encoder.bert, config.dropout)
+    made_ready(encoder, device, config.dropout)
     joiner, limit = Joiner(tokens, device), model.config.block_wordpieces
     step = MlmStep(encoder, config.mask_share, device)
     replica = world.replicate(step)
@@ -100,14 +84,11 @@ def main(task: Mlm, run: Path, activity: Activity) -> None:
         held_out_by=HELD_OUT_BY,
         settings=deciding(config, free),
     )
-    loop = training_loop("mlm", groups, config, identity, run, activity, world, steps=config.steps, reported=_reported)
+    loop = stage.loop(groups, identity, steps=config.steps, reported=_reported)
     encoder.train()
     measured = loop.run(losses_of, measure)
-    if not world.leads:
-        return
     recipe = f"masked-language warm-up from {model.hash} on {snapshot.snapshot_id}: {config.model_dump()}"
-    trained = dataclasses.replace(model, encoder=encoder.eval())
-    publish(trained, task.output, recipe, measured, run, activity, left=["mlm"])
+    stage.publish(dataclasses.replace(model, encoder=encoder.eval()), recipe, measured)
 
 
 def _reported(means: dict[str, float]) -> dict[str, float]:

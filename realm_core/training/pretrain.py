@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 
 from realm_core.corpus.store import Snapshot
-from realm_core.corpus.tokens import open_tokens, text_hash
+from realm_core.corpus.tokens import text_hash
 from realm_core.errors import RealmError
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
@@ -30,10 +30,9 @@ from realm_core.index.retriever import check_fit
 from realm_core.model.checkpoint import Model, load_model, new_encoder
 from realm_core.model.device import pick_device
 from realm_core.model.joiner import Joiner
-from realm_core.runs.activity import Activity
 from realm_core.salient.cache import SalientSpans
 from realm_core.training.config import PretrainConfig
-from realm_core.training.distributed import World, place, places
+from realm_core.training.distributed import places
 from realm_core.training.identity import deciding, identity_of
 from realm_core.training.live_index import (
     BackgroundRefresh,
@@ -43,31 +42,21 @@ from realm_core.training.live_index import (
     LiveIndex,
     forget_after,
 )
-from realm_core.training.loop import Loop, ParameterGroup, freeze, no_dropout_in_attention
+from realm_core.training.loop import Loop, ParameterGroup, made_ready
 from realm_core.training.masking import MaskedBatches, MaskedSentences
 from realm_core.training.pretrain_step import PretrainStep, reported
 from realm_core.training.refresh import BuilderProcess, build_generation, builder_device
-from realm_core.training.stage import (
-    Prefetch,
-    check_batch,
-    in_run_folder,
-    publish,
-    split_passages,
-    training_loop,
-)
+from realm_core.training.stage import Prefetch, Stage, check_batch, in_run_folder, split_passages
 from realm_core.training.tasks import Pretrain
 
 _ROWS_AT_ONCE = 10_000  # of texts to hash
 
 
 @in_run_folder
-def main(task: Pretrain, run: Path, activity: Activity) -> None:
+def main(task: Pretrain, stage: Stage) -> None:
     """Pre-train and save the model."""
-    config = task.settings
-    named_device = pick_device(task.device)
+    config, world, device, reporting = task.settings, stage.world, stage.device, stage.reporting
     pick_device(task.builder_device)  # refuses a bad name now, not after everything was loaded
-    device = place(named_device)
-    world = World.join(device)
     check_batch(config, world)
     model, generation = load_model(task.model), Generation.open(task.index)
     corpus = corpus_of(task.index, task.corpus)
@@ -75,35 +64,21 @@ def main(task: Pretrain, run: Path, activity: Activity) -> None:
     check_fit(model, generation, snapshot)
     source = snapshot if task.sentences is None else Snapshot.open(task.sentences)
     spans = SalientSpans.open(task.spans, source)
-    if world.leads:
-        open_tokens(snapshot, activity)
-    world.wait()
-    tokens = open_tokens(snapshot, activity)
+    tokens = stage.open_tokens(snapshot)
     if model.encoder is None:
-        if world.leads:
-            activity.say("The model has no masked-language head; it starts untrained (`mlm` would warm it up).")
+        reporting.say("The model has no masked-language head; it starts untrained (`mlm` would warm it up).")
         model = dataclasses.replace(model, encoder=new_encoder(model.config, seed=config.seed))
-    if world.leads and not _same(model.query, model.block):
-        activity.say(
+    if not _same(model.query, model.block):
+        reporting.say(
             "The model's query embedder differs from its block embedder. Pre-training trains the block embedder "
             "for both; the query embedder is lost."
         )
     model = dataclasses.replace(model, query=model.block)  # one embedder of sentences and blocks, as in the release
     assert model.encoder is not None
     for part in (model.block, model.encoder):
-        part.to(device)
-        freeze(part.bert.embeddings)
-        no_dropout_in_attention(part.bert, config.dropout)
+        made_ready(part, device, config.dropout)
     step = PretrainStep(
-        model.block,
-        model.encoder,
-        Joiner(tokens, device),
-        tokens.text_hashes_N,
-        k=config.k,
-        block_wordpieces=model.config.block_wordpieces,
-        pair_wordpieces=config.pair_wordpieces,
-        title=config.title,
-        per_token=config.loss == "release",
+        model.block, model.encoder, Joiner(tokens, device), tokens.text_hashes_N, model.config.block_wordpieces, config
     )
     hashes_N = tokens.text_hashes_N if source is snapshot else _text_hashes(source)
     passages = split_passages(hashes_N[spans.rows_N], config.holdout)
@@ -118,32 +93,31 @@ def main(task: Pretrain, run: Path, activity: Activity) -> None:
         settings=deciding(config, free),
     )
     groups = [ParameterGroup(model.block, config.learning_rate), ParameterGroup(model.encoder, config.learning_rate)]
-    loop = training_loop(
-        "pretrain", groups, config, identity, run, activity, world, steps=config.steps, reported=reported
-    )
+    loop = stage.loop(groups, identity, steps=config.steps, reported=reported)
     if world.leads:
-        forget_after(run, loop.saved_step() or 0)
+        forget_after(stage.run, loop.saved_step() or 0)
     world.wait()
-    if world.leads and config.refresh != "never" and config.refresh_every >= config.steps:
-        activity.say(
+    if config.refresh != "never" and config.refresh_every >= config.steps:
+        reporting.say(
             f"No step will use another index than the first: refresh_every is {config.refresh_every:,}, and there are "
             f"only {config.steps:,} steps."
         )
     with ExitStack() as stack:
         if config.refresh == "process" and world.leads:
-            builder = builder_device(task.builder_device, places(named_device), activity)
-            stack.enter_context(BuilderProcess(run, corpus, builder, activity))
-        index = _refreshing(config, model, generation, run, corpus, device, world, activity)
+            builder = builder_device(task.builder_device, places(pick_device(task.device)), stage.activity)
+            stack.enter_context(BuilderProcess(stage.run, corpus, builder, stage.activity))
+        index = _refreshing(config, model, generation, corpus, stage)
         stack.callback(index.close)
-        measured = _train(loop, step, index, source, spans, passages, config, world, stack, activity)
-    if world.leads:
-        model.reader.bert.load_state_dict(model.encoder.bert.state_dict())  # the reader starts from the encoder
-        recipe = (
-            f"pre-trained from {model.hash} on {snapshot.snapshot_id}, {len(spans)} salient spans: "
-            f"{config.model_dump()}"
-        )
-        left = ("pretrain", "snapshots", "generations")
-        publish(model, task.output, recipe, measured, run, activity, left=left)
+        batches = MaskedBatches(source, spans, passages[0], config)
+        ahead = Prefetch(batches)
+        stack.callback(ahead.close)
+        held_out = batches.masked(passages[1], random.Random("held out")) if passages[1] else None
+        measured = _train(stage, config, loop, step, index, ahead, held_out)
+    model.reader.bert.load_state_dict(model.encoder.bert.state_dict())  # the reader starts from the encoder
+    recipe = (
+        f"pre-trained from {model.hash} on {snapshot.snapshot_id}, {len(spans)} salient spans: {config.model_dump()}"
+    )
+    stage.publish(model, recipe, measured, left=("snapshots", "generations"))
 
 
 def _text_hashes(snapshot: Snapshot) -> NDArray[np.uint64]:
@@ -159,39 +133,22 @@ def _same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
 
 
 def _train(
+    stage: Stage,
+    config: PretrainConfig,
     loop: Loop,
     step: PretrainStep,
     index: IndexRefresh,
-    source: Snapshot,
-    spans: SalientSpans,
-    passages: tuple[list[int], list[int]],
-    config: PretrainConfig,
-    world: World,
-    stack: ExitStack,
-    activity: Activity,
+    ahead: Prefetch[MaskedSentences],
+    held_out: MaskedSentences | None,
 ) -> dict[str, float]:
-    learnt, held_out = passages
-    batches = MaskedBatches(
-        source,
-        spans,
-        learnt,
-        masking=config.masking,
-        batch=config.batch,
-        limit=config.query_wordpieces,
-        seed=config.seed,
-    )
-    ahead = Prefetch(batches)
-    stack.callback(ahead.close)
-    measured_on = batches.masked(held_out, random.Random("held out")) if held_out else None
-
-    index_step = 0
+    world, index_step = stage.world, 0
 
     def losses_of(number: int) -> Iterator[tuple[torch.Tensor, dict[str, float]]]:
         nonlocal index_step
         current = index.before(number)
         if current.step != index_step and world.leads:
             index_step = current.step
-            activity.metrics(number, **{"pretrain.index_step": index_step})
+            stage.activity.metrics(number, **{"pretrain.index_step": index_step})
         batch = ahead(number)
         own = world.share(len(batch))
         if idle := own.start == own.stop < len(batch):  # few could be masked; all processes must compute something
@@ -202,7 +159,7 @@ def _train(
             yield loss * weight, {**figures, **_lag(current, number), "sequences": 0 if idle else len(part)}
 
     def measure() -> dict[str, float]:
-        return _measure(step, measured_on, index.before(loop.step), config.at_once)
+        return _measure(step, held_out, index.before(loop.step), config.at_once)
 
     first = loop.saved_step() or 0
     replica = world.replicate(step)
@@ -212,7 +169,7 @@ def _train(
     snapshots = (config.steps - 1) // config.refresh_every - first // config.refresh_every
     if world.leads and not index_step and config.refresh != "never" and snapshots > 0:
         since = f" since step {first:,}, where the training was resumed" if first else ""
-        activity.warn(
+        stage.activity.warn(
             f"The index was never replaced{since}: no new one arrived in time. All of these steps retrieved from the "
             "index that the training started with."
         )
@@ -248,22 +205,16 @@ def _lag(index: LiveIndex, step: int) -> dict[str, float]:
 
 
 def _refreshing(
-    config: PretrainConfig,
-    model: Model,
-    generation: Generation,
-    run: Path,
-    corpus: Path,
-    device: torch.device,
-    world: World,
-    activity: Activity,
+    config: PretrainConfig, model: Model, generation: Generation, corpus: Path, stage: Stage
 ) -> IndexRefresh:
-    common = (model, generation, run, config.refresh_every, device, world)
+    activity, device = stage.activity, str(stage.device)
+    common = (model, generation, stage.run, config.refresh_every, stage.device, stage.world)
     if config.refresh == "never":
         return FixedIndex(*common)
     if config.refresh == "in-loop":
         return InLoopRefresh(
             *common,
-            lambda made, output, step: build_generation(made, corpus, output, step, str(device), activity),
+            lambda made, output, step: build_generation(made, corpus, output, step, device, activity),
             config.checkpoint_every,
         )
     return BackgroundRefresh(*common, activity)

@@ -27,6 +27,7 @@ from realm_core.model.embedder import Embedder
 from realm_core.model.encoder import Encoder
 from realm_core.model.joiner import Joiner, Pieces
 from realm_core.model.marginal import log_prior, masked_language_loss, retrieval_utility
+from realm_core.training.config import PretrainConfig
 from realm_core.training.live_index import LiveIndex
 from realm_core.training.masking import MaskedSentences
 
@@ -53,7 +54,7 @@ class Filled:
 class PretrainStep(nn.Module):
     """The trainable modules and the computation of a batch.
 
-    passage_hashes_N: text hash of every block of the index. k: blocks read, including the null block.
+    passage_hashes_N: text hash of every block of the index.
     """
 
     def __init__(
@@ -62,18 +63,14 @@ class PretrainStep(nn.Module):
         encoder: Encoder,
         joiner: Joiner,
         passage_hashes_N: Array,
-        *,
-        k: int,
         block_wordpieces: int,
-        pair_wordpieces: int,
-        title: bool,
-        per_token: bool,
+        config: PretrainConfig,
     ) -> None:
         super().__init__()
         self.embedder, self.encoder = embedder, encoder
         self._joiner, self._hashes_N = joiner, passage_hashes_N
-        self._k, self._block_wordpieces, self._pair_wordpieces = k, block_wordpieces, pair_wordpieces
-        self._title, self._per_token = title, per_token
+        self._block_wordpieces, self._config = block_wordpieces, config
+        self._per_token = config.loss == "release"
         self._autocast = fast_dtype(joiner.device) == torch.bfloat16
 
     def forward(self, batch: MaskedSentences, index: LiveIndex) -> tuple[Tensor, dict[str, float]]:
@@ -94,14 +91,17 @@ class PretrainStep(nn.Module):
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self._autocast):
             query_BD = self.embedder(self._joiner.queries(queries))
         # In full precision: in bfloat16 many scores would be equal, and the search must be exact.
-        found_BK = nearest_others(index, query_BD.detach(), batch.passage_hashes_B, self._hashes_N, self._k - 1)
+        found_BK = nearest_others(index, query_BD.detach(), batch.passage_hashes_B, self._hashes_N, self._config.k - 1)
         rows_BK = np.concatenate([np.full((len(batch), 1), NULL), found_BK], axis=1)
         rows_U, place_BK = np.unique(rows_BK, return_inverse=True)
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self._autocast):
             block_UD = self.embedder(self._joiner.blocks(rows_U, self._block_wordpieces))
             block_BKD = block_UD[torch.from_numpy(place_BK.reshape(rows_BK.shape)).to(device)]
             pairs = self._joiner.pairs(
-                queries.repeated(rows_BK.shape[1]), rows_BK.reshape(-1), self._pair_wordpieces, title=self._title
+                queries.repeated(rows_BK.shape[1]),
+                rows_BK.reshape(-1),
+                self._config.pair_wordpieces,
+                title=self._config.title,
             )
             hidden_TW = self.encoder.encode(pairs)
             masked_M, slot_M, target_M = self._masked(batch, pairs.starts(), rows_BK.shape[1])

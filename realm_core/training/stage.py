@@ -1,4 +1,4 @@
-"""Shared by all trainings: run folder, held-out passages, loop, prefetched batches."""
+"""Shared by all trainings: run folder, devices, loop, published model, held-out passages, prefetched batches."""
 
 from __future__ import annotations
 
@@ -7,48 +7,94 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from realm_core.corpus.store import Snapshot
+from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.errors import RealmError
 from realm_core.files import remove_folder
 from realm_core.model.checkpoint import Model, save_model
+from realm_core.model.device import pick_device
 from realm_core.runs.activity import Activity
 from realm_core.runs.locks import only_one
 from realm_core.training.config import TrainingSettings
-from realm_core.training.distributed import World, leads
+from realm_core.training.distributed import World, leads, place
 from realm_core.training.identity import Identity
-from realm_core.training.loop import Loop, ParameterGroup
+from realm_core.training.loop import Loop, LoopSettings, ParameterGroup
 
 T = TypeVar("T")
-TaskOfModel = TypeVar("TaskOfModel", bound="MakesModel")
 MOST_HELD_OUT = 512
 # Part of the identity: older checkpoints held passages out by row, and have learnt some of those held out now.
 HELD_OUT_BY = "text"
 
 
-class MakesModel(Protocol):
-    """A task whose output is a model folder."""
+@dataclass(frozen=True)
+class Stage:
+    """One training. name: of the folder of its checkpoints in `run`, prefix of its metrics. device: of this process."""
+
+    name: str
+    settings: LoopSettings
+    output: Path
+    run: Path
+    activity: Activity
+    device: torch.device
+    world: World
 
     @property
-    def output(self) -> Path: ...
+    def reporting(self) -> Activity:
+        """For what all processes do, and one reports."""
+        return self.activity if self.world.leads else Activity(quiet=True)
 
+    def open_tokens(self, snapshot: Snapshot) -> BlockTokens:
+        """The wordpieces of a snapshot, which one process makes if they are missing."""
+        if self.world.leads:
+            open_tokens(snapshot, self.activity)
+        self.world.wait()
+        return open_tokens(snapshot, self.activity)
 
-class LoopSettings(Protocol):
-    """What the settings of every training say about its loop."""
+    def loop(
+        self,
+        groups: Sequence[ParameterGroup],
+        identity: Identity,
+        *,
+        steps: int,
+        reported: Callable[[dict[str, float]], dict[str, float]] = dict,
+    ) -> Loop:
+        """The loop, as its settings describe it."""
+        told = self.settings, identity, self.run / self.name, self.activity, self.world
+        return Loop(self.name, groups, *told, steps=steps, reported=reported)
 
-    seed: int
-    warmup: float
-    weight_decay: float
-    clip: float
-    checkpoint_every: int
-    metrics_every: int
+    def publish(
+        self,
+        model: Model,
+        recipe: str,
+        measured: dict[str, float],
+        *,
+        left: Sequence[str] = (),
+        questions: Mapping[str, int] | None = None,
+    ) -> None:
+        """Save the trained model with one more line in its recipe, and remove what was kept for resuming.
+
+        left: names of such folders in `run`, beside the checkpoints'; if `run` was made for this training alone, all of
+        it is removed. questions: how many were given, learnt and held out, for the result.
+        """
+        if not self.world.leads:
+            return
+        about = {"recipe": [*(model.about or {}).get("recipe", []), recipe], "held_out": measured}
+        saved = save_model(replace(model, config=model.config.uncalibrated()), self.output, about=about)
+        self.activity.say(f"The model is {self.output}.")
+        counted = {} if questions is None else {"questions": dict(questions)}
+        self.activity.result({"path": str(self.output), "model_hash": saved.hash, "held_out": measured, **counted})
+        for folder in [self.run / name for name in (self.name, *left)] if self.activity.run else [self.run]:
+            remove_folder(folder)
 
 
 @contextmanager
@@ -74,13 +120,15 @@ def run_folder(output: Path, activity: Activity) -> Iterator[Path]:
                 run.rmdir()  # unless it holds a checkpoint to resume from
 
 
-def in_run_folder(train: Callable[[TaskOfModel, Path, Activity], None]) -> Callable[[TaskOfModel, Activity], None]:
-    """The `main` of a training: `train(task, run, activity)` in its `run_folder`."""
+def in_run_folder(train: Callable[[Any, Stage], None]) -> Callable[[Any, Activity], None]:
+    """The `main` of a training: `train(task, stage)` in its `run_folder`, together with torchrun's other processes."""
 
     @wraps(train)
-    def main(task: TaskOfModel, activity: Activity) -> None:
+    def main(task: Any, activity: Activity) -> None:
         with run_folder(task.output, activity) as run:
-            train(task, run, activity)
+            device = place(pick_device(task.device))
+            world = World.join(device) if task.distributed else World()
+            train(task, Stage(task.activity, task.settings, task.output, run, activity, device, world))
 
     return main
 
@@ -117,65 +165,9 @@ def even_parts(count: int, at_once: int) -> Iterator[slice]:
         yield slice(number * count // parts, (number + 1) * count // parts)
 
 
-def training_loop(
-    name: str,
-    groups: Sequence[ParameterGroup],
-    config: LoopSettings,
-    identity: Identity,
-    run: Path,
-    activity: Activity,
-    world: World | None = None,
-    *,
-    steps: int,
-    reported: Callable[[dict[str, float]], dict[str, float]] = dict,
-) -> Loop:
-    """The loop of the training `name`, as its settings describe it; its checkpoints are in `run / name`."""
-    return Loop(
-        name,
-        groups,
-        steps=steps,
-        warmup=config.warmup,
-        weight_decay=config.weight_decay,
-        clip=config.clip,
-        seed=config.seed,
-        checkpoint_every=config.checkpoint_every,
-        metrics_every=config.metrics_every,
-        identity=identity,
-        folder=run / name,
-        activity=activity,
-        world=world,
-        reported=reported,
-    )
-
-
 def question_draw(question: str) -> float:
     """A number in [0, 1) that the question alone decides: it is held out if this is below the share `holdout`."""
     return int(hashlib.sha256(question.encode()).hexdigest()[:8], 16) / 2**32
-
-
-def publish(
-    model: Model,
-    output: Path,
-    recipe: str,
-    measured: dict[str, float],
-    run: Path,
-    activity: Activity,
-    *,
-    left: Sequence[str],
-    questions: Mapping[str, int] | None = None,
-) -> None:
-    """Save the trained model with one more line in its recipe, and remove what was kept for resuming.
-
-    left: names of such folders in `run`; if `run` was made for this training alone, all of it is removed.
-    questions: how many were given, learnt and held out, for the result.
-    """
-    about = {"recipe": [*(model.about or {}).get("recipe", []), recipe], "held_out": measured}
-    saved = save_model(replace(model, config=model.config.uncalibrated()), output, about=about)
-    activity.say(f"The model is {output}.")
-    counted = {} if questions is None else {"questions": dict(questions)}
-    activity.result({"path": str(output), "model_hash": saved.hash, "held_out": measured, **counted})
-    for folder in [run / name for name in left] if activity.run else [run]:
-        remove_folder(folder)
 
 
 class Prefetch(Generic[T]):

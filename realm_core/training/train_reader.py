@@ -26,33 +26,25 @@ from realm_core.errors import RealmError
 from realm_core.model.adapter import Adapter, adapt, bert_of, merge
 from realm_core.model.checkpoint import Model, load_model, own_adapter
 from realm_core.model.config import ModelConfig
-from realm_core.model.device import fast_dtype, pick_device
+from realm_core.model.device import fast_dtype
 from realm_core.model.marginal import log_pair_reading, pair_divergence, question_loss
 from realm_core.model.packed import Packed
 from realm_core.model.reader import Bodies, Reader, by_block
 from realm_core.questions.casual import casually
-from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import ReaderConfig
 from realm_core.training.identity import deciding, identity_of
 from realm_core.training.loop import Loop, ParameterGroup, freeze, no_dropout_in_attention
 from realm_core.training.reading_batch import ReadingBatch, batches_of
 from realm_core.training.reading_rows import ReadingRow, grouped, read_rows, some_blocks
-from realm_core.training.stage import (
-    MOST_HELD_OUT,
-    Prefetch,
-    in_run_folder,
-    publish,
-    question_draw,
-    training_loop,
-)
+from realm_core.training.stage import MOST_HELD_OUT, Prefetch, Stage, in_run_folder, question_draw
 from realm_core.training.tasks import TrainReader
 
 RowGroup = tuple[ReadingRow, ...]  # learnt together: the blocks of a question, or a single row
 
 
 @in_run_folder
-def main(task: TrainReader, run: Path, activity: Activity) -> None:
+def main(task: TrainReader, stage: Stage) -> None:
     """Train the reader and save the model."""
     config = task.settings
     model = load_model(task.model)
@@ -60,45 +52,31 @@ def main(task: TrainReader, run: Path, activity: Activity) -> None:
         raise RealmError(f"{task.model} has no score of “not here”, which this training teaches.")
     if config.frozen_layers >= len(model.reader.bert.layers):
         raise RealmError(f"frozen_layers must be below the reader's {len(model.reader.bert.layers)} layers.")
-    groups = [group for path in task.rows for group in grouped(read_rows(path))]
-    held_out = [group for group in groups if question_draw(group[0].question) < config.holdout][:MOST_HELD_OUT]
-    learnt = [group for group in groups if question_draw(group[0].question) >= config.holdout]
+    given = [group for path in task.rows for group in grouped(read_rows(path))]
+    held_out = [group for group in given if question_draw(group[0].question) < config.holdout][:MOST_HELD_OUT]
+    learnt = [group for group in given if question_draw(group[0].question) >= config.holdout]
     if not learnt:
         raise RealmError("All rows are held out; there is nothing to train on.")
-    device = pick_device(task.device)
-    reader = model.reader.to(device)
+    reader = model.reader.to(stage.device)
     continues = _choose_parameters(reader, config, task.model)
     no_dropout_in_attention(reader.bert, config.dropout)
     config_read = dataclasses.replace(model.config, normalisation="block+null")
-    teacher = None if task.teacher is None else _teacher(task.teacher, config_read, device)
+    teacher = None if task.teacher is None else _teacher(task.teacher, config_read, stage.device)
     step = ReaderStep(reader, config_read, teacher.reader if teacher else None, config.teacher_share)
     free = ("steps", "checkpoint_every", "metrics_every", "at_once")
-    loop = training_loop(
-        "train-reader",
-        [ParameterGroup(reader.bert, config.reader_lr)]
-        + [ParameterGroup(part, config.head_lr) for part in (reader.ends, reader.norm, reader.score)],
-        config,
-        identity_of(models=[model.hash, teacher and teacher.hash], settings=deciding(config, free), rows=learnt),
-        run,
-        activity,
-        steps=config.steps,
-    )
+    groups = [ParameterGroup(reader.bert, config.reader_lr)]
+    groups += [ParameterGroup(part, config.head_lr) for part in (reader.ends, reader.norm, reader.score)]
+    models = [model.hash, teacher and teacher.hash]
+    identity = identity_of(models=models, settings=deciding(config, free), rows=learnt)
+    loop = stage.loop(groups, identity, steps=config.steps)
     rows = sum(map(len, learnt))
-    activity.say(f"{rows:,} rows of {len(learnt):,} to train on, those of {len(held_out):,} held out.")
+    stage.activity.say(f"{rows:,} rows of {len(learnt):,} to train on, those of {len(held_out):,} held out.")
     measured = _train(loop, step, learnt, held_out, config)
     adapter = Adapter(task.model, _adapter(reader), continues) if config.low_rank else None
     names = ", ".join(path.stem for path in task.rows)
     taught = f", taught by {teacher.hash}," if teacher else ""
     recipe = f"reader of {model.hash}{taught} trained on {rows} rows of {names}: {config.model_dump()}"
-    publish(
-        dataclasses.replace(model, config=config_read, adapter=adapter),
-        task.output,
-        recipe,
-        measured,
-        run,
-        activity,
-        left=["train-reader"],
-    )
+    stage.publish(dataclasses.replace(model, config=config_read, adapter=adapter), recipe, measured)
 
 
 def _choose_parameters(reader: Reader, config: ReaderConfig, folder: Path) -> bool:

@@ -30,13 +30,12 @@ from realm_core.index.retriever import DenseRetriever, check_fit
 from realm_core.living.present import Searched, with_edits
 from realm_core.model.adapter import Adapter, adapt, bert_of, merge
 from realm_core.model.checkpoint import Model, load_model, own_adapter
-from realm_core.model.device import fast_dtype, pick_device
+from realm_core.model.device import fast_dtype
 from realm_core.model.embedder import Embedder
 from realm_core.model.marginal import log_retriever_marginal
 from realm_core.model.packed import Packed
 from realm_core.questions.answers import holds_answer
 from realm_core.questions.question_file import Question
-from realm_core.runs.activity import Activity
 from realm_core.text.joins import join_query
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import RetrieverConfig
@@ -44,7 +43,7 @@ from realm_core.training.identity import deciding, identity_of
 from realm_core.training.learnt_questions import LeftOut, files_by_name
 from realm_core.training.loop import ParameterGroup, freeze
 from realm_core.training.nearest import Nearest, NearestBlocks
-from realm_core.training.stage import MOST_HELD_OUT, in_run_folder, publish, question_draw, training_loop
+from realm_core.training.stage import MOST_HELD_OUT, Stage, in_run_folder, question_draw
 from realm_core.training.tasks import TrainRetriever
 
 _MEASURED = (1, 5, 20)  # of the best blocks
@@ -72,38 +71,31 @@ class HeldOut:
 
 
 @in_run_folder
-def main(task: TrainRetriever, run: Path, activity: Activity) -> None:
+def main(task: TrainRetriever, stage: Stage) -> None:
     """Train the query embedder and save the model."""
     states: Sequence[Path | None] = task.state or [None] * len(task.index)
     with ExitStack() as stack:
         searched = [
-            stack.enter_context(with_edits(index, None, state, task.living, run, activity))
+            stack.enter_context(with_edits(index, None, state, task.living, stage.run, stage.activity))
             for index, state in zip(task.index, states, strict=True)
         ]
-        _train(task, searched, run, activity)
+        _train(task, searched, stage)
 
 
-def _train(task: TrainRetriever, indexes: Sequence[Searched], run: Path, activity: Activity) -> None:
+def _train(task: TrainRetriever, indexes: Sequence[Searched], stage: Stage) -> None:
     config = task.settings
     model = load_model(task.model)
-    device = pick_device(task.device)
-    model.query.to(device)
-    learnt, held_out, about, counted = _supervision(config, run, task, indexes, model, activity)
+    model.query.to(stage.device)
+    learnt, held_out, about, counted = _supervision(task, indexes, model, stage)
     count = sum(len(one.drawn) for one in learnt)
-    activity.say(f"{count:,} to learn, {sum(len(one.questions) for one in held_out):,} to measure recall with.")
+    stage.activity.say(f"{count:,} to learn, {sum(len(one.questions) for one in held_out):,} to measure recall with.")
     continues = _choose_parameters(model.query, config, task.model)
-    step = RetrieverStep(model.query, others=config.others, device=device)
+    step = RetrieverStep(model.query, others=config.others, device=stage.device)
     batches = Batches(learnt, config)
     free = ("epochs", "checkpoint_every", "metrics_every")
-    loop = training_loop(
-        "train-retriever",
-        [ParameterGroup(model.query.bert, config.query_lr), ParameterGroup(model.query.dense, config.dense_lr)],
-        config,
-        identity_of(model=model.hash, settings=deciding(config, free), indexes=about, learnt=count),
-        run,
-        activity,
-        steps=batches.steps,
-    )
+    groups = [ParameterGroup(model.query.bert, config.query_lr), ParameterGroup(model.query.dense, config.dense_lr)]
+    identity = identity_of(model=model.hash, settings=deciding(config, free), indexes=about, learnt=count)
+    loop = stage.loop(groups, identity, steps=batches.steps)
 
     def losses_of(number: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
         own, questions = batches.of(number)
@@ -114,19 +106,14 @@ def _train(task: TrainRetriever, indexes: Sequence[Searched], run: Path, activit
     adapter = Adapter(task.model, _adapter(model.query), continues) if config.low_rank else None
     names = ", ".join(path.stem for path in task.questions)
     recipe = f"query embedder of {model.hash} trained on {count} of {names}: {config.model_dump()}"
-    left = ["train-retriever"]
-    publish(replace(model, adapter=adapter), task.output, recipe, measured, run, activity, left=left, questions=counted)
+    stage.publish(replace(model, adapter=adapter), recipe, measured, questions=counted)
 
 
 def _supervision(
-    config: RetrieverConfig,
-    run: Path,
-    task: TrainRetriever,
-    indexes: Sequence[Searched],
-    model: Model,
-    activity: Activity,
+    task: TrainRetriever, indexes: Sequence[Searched], model: Model, stage: Stage
 ) -> tuple[list[Learnt], list[HeldOut], object, dict[str, int]]:
     """(what is learnt in each index, what recall is measured with, what identifies both, numbers of questions)."""
+    config, activity = task.settings, stage.activity
     left_out = LeftOut.of(task.without, task.exclude_titles)
     files = {
         name: left_out.rest(path, answerable=True, seed=config.seed, take=config.take.get(name))
@@ -140,7 +127,7 @@ def _supervision(
     times = [config.repeat.get(name, 1) for name, _ in grouped]
     width = model.config.query_wordpieces
     ids = [one.ids for one in join_query(Wordpieces.default(), [q.question for q in questions], width)]
-    folder = run / "train-retriever"
+    folder = stage.run / stage.name
     folder.mkdir(parents=True, exist_ok=True)
     learnt: list[Learnt] = []
     held_out: list[HeldOut] = []

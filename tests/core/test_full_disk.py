@@ -43,14 +43,16 @@ from pathlib import Path
 from torch import nn
 from realm_core.runs.activity import Activity
 from realm_core.errors import RealmError
+from realm_core.training.config import RetrieverConfig
+from realm_core.training.distributed import World
 from realm_core.training.identity import Identity
 from realm_core.training.loop import ParameterGroup, Loop
 
 folder, limit = Path(sys.argv[1]), int(sys.argv[2])
 matrix = nn.Linear(100, 100)
-settings = dict(steps=20, warmup=0.2, weight_decay=0.0, clip=1e9, seed=1, identity=Identity("these", {}))
-settings |= dict(checkpoint_every=5, metrics_every=10)
-loop = Loop("small", [ParameterGroup(matrix, 0.1)], folder=folder, activity=Activity(None), **settings)
+config = RetrieverConfig(warmup=0.2, weight_decay=0.0, clip=1e9, checkpoint_every=5)
+identity = Identity("these", {})
+loop = Loop("small", [ParameterGroup(matrix, 0.1)], config, identity, folder, Activity(None), World(), steps=20)
 
 def losses(step):
     if step == 5:  # a checkpoint is there, and the disk fills up

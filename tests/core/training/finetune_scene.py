@@ -25,6 +25,7 @@ from realm_core.questions.question_file import Question
 from realm_core.runs.activity import Activity
 from realm_core.text.joins import join_query
 from realm_core.text.wordpieces import Wordpieces
+from realm_core.training.config import FinetuneConfig
 from realm_core.training.finetune_step import FinetuneStep, Supervised
 from realm_core.training.occurrences import OccurrenceFinder
 from tests.core.conftest import Deployment
@@ -72,7 +73,7 @@ class World:
             Joiner(self.tokens, CPU),
             None if ranked else self.matrix_ND,
             excluded_N,
-            **{"k": K, "beam": 0, "examined": 200, "pairs": 0.5, "supply": True, **settings},
+            FinetuneConfig(**{"k": K, "pairs": 0.5, **settings}),
         )
         return made.eval()
 

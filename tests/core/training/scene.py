@@ -24,6 +24,7 @@ from realm_core.model.joiner import Joiner
 from realm_core.salient.cache import SalientSpans
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
+from realm_core.training.config import PretrainConfig
 from realm_core.training.live_index import LiveIndex
 from realm_core.training.masking import MaskedBatches, MaskedSentences
 from realm_core.training.pretrain_step import NULL, PretrainStep
@@ -70,19 +71,18 @@ def make_scene(
     snapshot = Snapshot.open(corpus or towns.corpus)
     tokens = open_tokens(snapshot, QUIET)
     assert model.encoder is not None
+    config = PretrainConfig(k=k, batch=6, title=title, loss="release" if per_token else "paper", query_wordpieces=96)
+    config = config.model_copy(update={"pair_wordpieces": PAIR_LIMIT})
     step = PretrainStep(
         model.block,
         model.encoder,
         Joiner(tokens, CPU),
         tokens.text_hashes_N,
-        k=k,
-        block_wordpieces=BLOCK_LIMIT,
-        pair_wordpieces=PAIR_LIMIT,
-        title=title,
-        per_token=per_token,
+        BLOCK_LIMIT,
+        config,
     )
     spans = SalientSpans.open(towns.spans, source)
-    batches = MaskedBatches(source, spans, range(len(spans.rows_N)), masking="salient", batch=6, limit=96, seed=1)
+    batches = MaskedBatches(source, spans, range(len(spans.rows_N)), config)
     vectors_ND = Generation.open(towns.index).vectors_ND.float()
     noise_ND = torch.randn(vectors_ND.shape, generator=torch.Generator().manual_seed(4))
     stale_ND = vectors_ND + 0.3 * noise_ND  # as of other parameters

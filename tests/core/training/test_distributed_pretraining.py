@@ -145,6 +145,7 @@ def test_every_example_counts_alike_whichever_process_has_it(
     monkeypatch.setattr(getattr(module, step), "forward", lambda *_: (torch.tensor(next(numbers)), *rest))
     monkeypatch.setattr(Loop, "run", first_step)
     monkeypatch.setattr(World, "replicate", lambda self, module: module)
+    monkeypatch.setattr(World, "wait", lambda self: None)
     for rank in range(2):
         monkeypatch.setattr(World, "join", lambda device, rank=rank: World(rank, 2))
         with pytest.raises(Stopped):

@@ -74,8 +74,8 @@ def test_a_setting_says_in_how_many_blocks_they_are_looked_for(
         seen.extend(len(rows) for rows in candidates(["Who?"]))
         return find(asked, snapshot, tokens, candidates, activity)
 
-    def step(*_parts: Any, examined: int, **_settings: Any) -> None:
-        seen.append(examined)
+    def step(*parts: Any) -> None:
+        seen.append(parts[-1].examined)
         raise Stopped
 
     monkeypatch.setattr(finetune, "find_all", finding)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import read_json
 from realm_core.runs.activity import Activity
+from realm_core.training.distributed import World
 from realm_core.training.identity import identity_of
 from realm_core.training.loop import Loop, ParameterGroup
 from tests.core.running import Stopping, rows
@@ -49,9 +51,10 @@ def loop_of(module: nn.Module, folder: Path, activity: Activity | None = None, *
         "identity": identity_of(rows=["these"], settings=[("batch", 2)]),
     }
     groups = settings.pop("groups", None) or [ParameterGroup(module, 0.1)]
-    return Loop(
-        "small", groups, **given | settings, folder=folder / "small", activity=activity or Activity(folder, quiet=True)
-    )
+    given = {"world": World(), **given, **settings}
+    own = {name: given.pop(name) for name in ("steps", "identity", "world", "reported") if name in given}
+    activity = activity or Activity(folder, quiet=True)
+    return Loop("small", groups, SimpleNamespace(**given), folder=folder / "small", activity=activity, **own)
 
 
 # ── What a step does ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -17,8 +17,8 @@ from realm_core.corpus.tokens import text_hash
 from realm_core.salient.cache import SalientSpans
 from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.training.config import PretrainConfig
-from realm_core.training.masking import MOST_MASKS, MaskedBatches, MaskedSentences, Masking
+from realm_core.training.config import Masking, PretrainConfig
+from realm_core.training.masking import MOST_MASKS, MaskedBatches, MaskedSentences
 from tests.core.training.towns import COUNT, Towns
 from tests.tiny import tiny_snapshot
 
@@ -30,8 +30,8 @@ DRAWS = 2000
 def batches_of(
     snapshot: Snapshot, spans: SalientSpans, masking: Masking, *, batch: int = 7, limit: int = 96, seed: int = 1
 ) -> MaskedBatches:
-    passages = range(len(spans.rows_N))
-    return MaskedBatches(snapshot, spans, passages, masking=masking, batch=batch, limit=limit, seed=seed)
+    config = PretrainConfig(masking=masking, batch=batch, query_wordpieces=limit, seed=seed)
+    return MaskedBatches(snapshot, spans, range(len(spans.rows_N)), config)
 
 
 @pytest.fixture(scope="module")
