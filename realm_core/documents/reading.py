@@ -1,7 +1,7 @@
 """Reading an uploaded document of any common format, in a process of its own under limits.
 
-    read_document(b"# Turku\\n\\nA city.", "turku.md").sections[0].text      # "A city."
-    read_documents(Path("articles.jsonl"), "articles.jsonl")               # all of a file that holds many
+    read_documents(b"# Turku\\n\\nA city.", "turku.md")[0].sections[0].text    # "A city."
+    read_documents(Path("articles.jsonl"), "articles.jsonl")                 # all of a file that holds many
 
 Text, Markdown, HTML, CSV, TSV, PDF and DOCX are one document each; JSON lines and Parquet (columns id, title and text),
 MediaWiki dumps and ZIM hold many. The content decides what a file is; a name or a declared type that says otherwise is
@@ -47,28 +47,21 @@ _LONGEST_REASON = 300
 _ENVIRONMENT = ("PATH", "PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR")
 
 
-def read_document(
-    source: bytes | Path, name: str, declared_type: str | None = None, limits: Limits = DEFAULT_LIMITS
-) -> ParsedDocument:
-    """The one document of a file; `RealmError` for a format that holds many.
+def read_documents(
+    source: bytes | Path,
+    name: str,
+    declared_type: str | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    only_one: bool = False,
+) -> list[ParsedDocument]:
+    """All documents of a file of any format; at least one.
 
     source:         the content, or where it lies.
     name:           what the file is called, which errors begin with.
     declared_type:  the media type as a browser sends it, if any; its charset counts for text that is not UTF-8.
+    only_one:       `RealmError` for a format that holds many.
     """
-    return _read(source, name, declared_type, limits, only_one=True)[0]
-
-
-def read_documents(
-    source: bytes | Path, name: str, declared_type: str | None = None, limits: Limits = DEFAULT_LIMITS
-) -> list[ParsedDocument]:
-    """All documents of a file of any format; at least one."""
-    return _read(source, name, declared_type, limits, only_one=False)
-
-
-def _read(
-    source: bytes | Path, name: str, declared_type: str | None, limits: Limits, *, only_one: bool
-) -> list[ParsedDocument]:
     shown = tidy_line(name, _LONGEST_NAME) or "The file"
     size = len(source) if isinstance(source, bytes) else InputFile(source).size_bytes
     if size > limits.file_bytes:

@@ -213,7 +213,7 @@ def read(given: Sequence[DocumentInput], corpus: CorpusSnapshot, *, only_one: bo
 
 
 def _read(given: DocumentInput, corpus: CorpusSnapshot, *, only_one: bool) -> list[ReadDocument]:
-    from realm_core.documents.reading import read_document, read_documents
+    from realm_core.documents.reading import read_documents
     from realm_core.documents.records import Limits, ParsedDocument
     from realm_core.living.documents import DocumentRefused
 
@@ -229,10 +229,7 @@ def _read(given: DocumentInput, corpus: CorpusSnapshot, *, only_one: bool) -> li
     name, content, declared = source.name, source.content, source.declared_type
     limits = Limits(file_bytes=LARGEST_FILE_BYTES, documents=MOST_DOCUMENTS, characters=MOST_CHARACTERS)
     try:
-        if only_one:
-            found = [read_document(content, name, declared, limits)]
-        else:
-            found = read_documents(content, name, declared, limits)
+        found = read_documents(content, name, declared, limits, only_one=only_one)
     except CannotStore:  # no fault of the file
         raise
     except RealmError as error:

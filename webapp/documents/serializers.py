@@ -199,15 +199,6 @@ def metadata_input(told: dict[str, Any]) -> DocumentInput:
 
 
 def _with_source(source: Source, told: dict[str, Any]) -> DocumentInput:
-    return DocumentInput(
-        source,
-        document_id=told.get("id", ""),
-        title=told["title"],
-        url=told["url"],
-        licence=told["licence"],
-        attribution=told["attribution"],
-        language=told["language"],
-        date=told["date"],
-        tags=None if told["tags"] is None else tuple(told["tags"]),
-        collection=told["collection"],
-    )
+    about = {name: told[name] for name in AboutSerializer().get_fields()}
+    about["tags"] = None if told["tags"] is None else tuple(told["tags"])
+    return DocumentInput(source, document_id=told.get("id", ""), **about)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from realm_core.documents.reading import DEFAULT_LIMITS, read_document, read_documents
+from realm_core.documents.reading import DEFAULT_LIMITS, read_documents
 from realm_core.documents.records import DocumentSection, Limits, ParsedDocument, from_json, to_json
 from realm_core.errors import RealmError
 from tests.core.documents.pdfs import column, pdf
@@ -34,23 +34,23 @@ def refusal(data: bytes | Path, name: str, limits: Limits = DEFAULT_LIMITS) -> s
 
 
 def test_bytes_and_paths(tmp_path: Path) -> None:
-    document = read_document(PDF, "turku.pdf", "application/pdf")
+    [document] = read_documents(PDF, "turku.pdf", "application/pdf")
     assert document == ParsedDocument("turku", "", (DocumentSection((), "Turku is a city.", 1),), (), "pdf")
     path = tmp_path / "a b's.pdf"
     path.write_bytes(PDF)
-    assert read_document(path, "turku.pdf") == document
+    assert read_documents(path, "turku.pdf") == [document]
     assert [one.title for one in read_documents(ROWS, "a.jsonl")] == ["A", "B"]
-    assert read_documents(PDF, "turku.pdf") == [document]
+    assert read_documents(PDF, "turku.pdf", only_one=True) == [document]
 
 
 def test_one_of_many_is_refused() -> None:
     with pytest.raises(RealmError, match=r"^a.jsonl is JSON lines, which holds many documents, and one is expected\.$"):
-        read_document(ROWS, "a.jsonl")
+        read_documents(ROWS, "a.jsonl", only_one=True)
 
 
 def test_names_that_could_be_taken_for_something_else() -> None:
     for name in ("--help", "../../etc/passwd", "a\nb.txt", "é\ud800.txt", "x" * 5000):
-        assert read_document(b"Words.", name).sections[0].text == "Words."
+        assert read_documents(b"Words.", name)[0].sections[0].text == "Words."
     assert refusal(b"", " \n ") == "The file is empty."
     assert refusal(b"\0\0\0\x01", "-rf\n.txt") == "-rf .txt is no text: its character 1 is the control code 0."
 
@@ -118,7 +118,7 @@ def test_secrets_of_the_environment_are_not_handed_on(hostile: Path, monkeypatch
 
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    read_document(b"Words.", "a.txt")
+    read_documents(b"Words.", "a.txt")
     refusal(b"\0\0\0\x01", "a.txt")
     assert list(tmp_path.iterdir()) == []
 
