@@ -16,9 +16,10 @@ from django.db import models
 from realm_core.command_line import argv
 from realm_core.errors import RealmError
 from realm_core.evaluation.tasks import Evaluate
-from realm_core.files import remove_folder, write_json
+from realm_core.files import read_json, remove_folder, write_json
 from realm_core.living.state import LivingState
 from realm_core.living.tasks import COPY
+from realm_core.object_store import remove_published
 from realm_core.salient.tasks import Spans
 from realm_core.settings import FILE, describe
 from realm_core.task import JobPart, Task
@@ -27,6 +28,7 @@ from webapp.artefacts.registering import record_corpus, record_index, record_mod
 from webapp.documents import folding
 from webapp.kinds import KINDS, Parameters
 from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, Job, ModelVersion
+from webapp.purges.masks import purged_ids
 from webapp.questions import service as questions
 from webapp.schedules import service as scheduling
 from webapp.serving.living import folders_of, state_of
@@ -43,7 +45,6 @@ from webapp.storage.places import (
     sources_dir,
     spans_dir,
 )
-from workers.joining import JoinFiles
 
 _UNFIT = re.compile(r"[^\w.]+", re.ASCII)  # for the name of a folder
 
@@ -204,11 +205,9 @@ def _fold_places(job: Job, index: IndexGeneration) -> dict[str, Path]:
     row = index.state_now()
     if row is None:
         raise RealmError(f"No document was edited above {index.generation}, or its edits were folded already.")
-    present, first, now = LivingState.from_json(row.state), job.run_dir / "state.json", job.run_dir / "now.json"
-    job.run_dir.mkdir(parents=True, exist_ok=True)
+    [present], [first] = _first_states(job, [index])
+    now = job.run_dir / "state-now.json"
     present.save(now)
-    if not first.exists():
-        present.save(first)
     living, corpora, _ = folders_of(index)
     return {"corpora": corpora, "living": living, "state": first, "now": now, "model": resolve(index.model.path)}
 
@@ -217,30 +216,60 @@ def _edit_places(job: Job, given: Any) -> dict[str, Any]:
     """The states above the index, or indexes, that are searched, as they were at the first attempt."""
     several = isinstance(given, list)
     indexes: list[IndexGeneration] = given if several else [given] if given else []
-    files = _state_files(job, len(indexes))
-    job.run_dir.mkdir(parents=True, exist_ok=True)
-    for file, index in zip(files, indexes, strict=True):
-        now = state_of(index, index.state_now())
-        if not file.exists():
-            now.save(file)
-        elif LivingState.load(file).purges < now.purges:
+    present, files = _first_states(job, indexes)
+    for file, now in zip(files, present, strict=True):
+        if LivingState.load(file).purges < now.purges:
             remove_folder(job.run_dir / COPY)
             raise RealmError(f"Documents of {now.name} were purged since this job began; start another one.")
-    states: Any = tuple(files) if several else next(iter(files), None)
+    states: Any = files if several else next(iter(files), None)
     return {"state": states, "living": living_dir()} if indexes else {}
 
 
-def _state_files(job: Job, indexes: int) -> list[Path]:
-    return [job.run_dir / f"state-{number}.json" for number in range(indexes)]
+def _state_files(job: Job, indexes: int) -> tuple[Path, ...]:
+    """Where the states are that a job works on; `webapp/documents/sweeping.py` keeps their segments."""
+    return tuple(job.run_dir / f"state-{number}.json" for number in range(indexes))
+
+
+def _first_states(job: Job, indexes: Sequence[IndexGeneration]) -> tuple[list[LivingState], tuple[Path, ...]]:
+    """The present states above some indexes, and the files of those of the first attempt."""
+    job.run_dir.mkdir(parents=True, exist_ok=True)
+    present = [state_of(index, index.state_now()) for index in indexes]
+    files = _state_files(job, len(indexes))
+    for file, now in zip(files, present, strict=True):
+        if not file.exists():
+            now.save(file)
+    return present, files
 
 
 def _join_places(job: Job, indexes: Sequence[IndexGeneration]) -> dict[str, Any]:
-    """The states above the indexes, and what was purged of their corpora. All attempts join those of the first one."""
-    files = JoinFiles.of(job, indexes)
-    files.write(indexes)
+    """The states above the indexes, and what was purged of their corpora. All attempts join those of the first one.
+
+    What is edited above a part later is not in the joined corpus: join again, under the same name, and what was edited
+    above the joined one is brought over.
+    """
+    states, purged, kept_rows = _state_files(job, len(indexes)), _purged_file(job), _rows_file(job)
+    if not kept_rows.exists():
+        job.run_dir.mkdir(parents=True, exist_ok=True)
+        rows = [index.state_now() for index in indexes]
+        for file, index, row in zip(states, indexes, rows, strict=True):
+            state_of(index, row).save(file)
+        write_json(purged, _purged(indexes))
+        write_json(kept_rows, [row and row.pk for row in rows])  # last: with it, all are there
     corpora = tuple(resolve(index.corpus.path) for index in indexes)
-    model = resolve(indexes[0].model.path)
-    return {"corpus": corpora, "state": files.states, "purged": files.purged, "model": model}
+    return {"corpus": corpora, "state": states, "purged": purged, "model": resolve(indexes[0].model.path)}
+
+
+def _purged_file(job: Job) -> Path:
+    return job.run_dir / "purged.json"
+
+
+def _rows_file(job: Job) -> Path:
+    return job.run_dir / "rows.json"
+
+
+def _purged(indexes: Sequence[IndexGeneration]) -> dict[str, list[str]]:
+    """Ids of documents that were purged, by corpus."""
+    return {folders_of(index)[0].name: sorted(purged_ids(index)) for index in indexes}
 
 
 def _source(name: str) -> Path:
@@ -269,15 +298,18 @@ def _record_index(job: Job, result: dict[str, Any]) -> dict[str, Any]:
 def _record_base(job: Job, result: dict[str, Any]) -> dict[str, Any]:
     """The corpus and the index that a join made. states: rows of the states that were joined, as `index` names them."""
     indexes = parameters_of(job)["index"]
-    files = JoinFiles.of(job, indexes)
     snapshot, generation = Path(result["snapshot"]), Path(result["generation"])
-    if files.out_of_date(indexes):
-        files.discard(snapshot, generation)
+    if read_json(_purged_file(job)) != _purged(indexes):
+        from realm_core.corpus.store import remove_snapshot  # loads pyarrow
+
+        remove_published(generation)
+        remove_snapshot(snapshot)
+        _rows_file(job).unlink(missing_ok=True)  # the next attempt joins what is current then
         raise RunAgain("Documents were purged meanwhile.")
     record_corpus(snapshot, job=job)
     index = record_index(generation, model=indexes[0].model, job=job)
     made = {"index": index.pk, "generation": index.generation, "corpus": index.corpus_id}
-    return {**made, "articles": index.corpus.articles, "blocks": index.rows, "states": files.rows()}
+    return {**made, "articles": index.corpus.articles, "blocks": index.rows, "states": read_json(_rows_file(job))}
 
 
 def _record_deployment(job: Job, result: dict[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,8 @@ from webapp.storage.holding import lock_for_removal
 
 log = logging.getLogger(__name__)
 
-SUPERSEDED_KEPT: Final = timedelta(days=1)  # what a fold made and a later one superseded
+# What a fold or an edit has superseded; far longer than a question, a load of an engine or an edit takes.
+SUPERSEDED_KEPT: Final = timedelta(days=1)
 WORDS: dict[type[Removable], str] = {
     CorpusSnapshot: "corpus",
     ModelVersion: "model",

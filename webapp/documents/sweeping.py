@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from django.contrib.auth.models import User
 from django.utils import timezone
@@ -19,14 +18,13 @@ from django.utils import timezone
 from realm_core.errors import RealmError
 from realm_core.files import read_json
 from realm_core.living.state import LivingState
+from webapp.artefacts.removing import SUPERSEDED_KEPT
 from webapp.models import AskedAnswer, AuditEntry, CorpusState, IndexGeneration, Job, JobKind
 from webapp.models.job_states import UNFINISHED
 from webapp.serving.living import corpus_id, folders_of, store_of
 from webapp.storage.holding import lock_for_removal
 
 log = logging.getLogger(__name__)
-
-SUPERSEDED_KEPT: Final = timedelta(days=1)  # far longer than a question, a load of an engine or an edit takes
 
 
 def sweep(*, by: User | str | None, now: datetime | None = None) -> list[str]:
@@ -111,16 +109,12 @@ def _was_read(index: IndexGeneration, row: CorpusState, until: datetime) -> bool
 
 def _states_of_jobs(indexes: Sequence[IndexGeneration]) -> Iterator[LivingState]:
     """The states that unfinished jobs work on, or that folds have made. RealmError for damaged files."""
-    pks = [index.pk for index in indexes]
-    unfinished = Job.objects.filter(state__in=UNFINISHED).defer("log")
-    for job in unfinished.exclude(kind=JobKind.FOLD):
-        if not set(pks).isdisjoint(job.records("index")):
-            yield from (LivingState.load(file) for file in sorted(job.run_dir.glob("state-*.json")))
-    for job in unfinished.filter(kind=JobKind.FOLD, parameters__index__in=pks):
-        for file in (job.run_dir / "state.json", job.run_dir / "now.json"):
-            if file.exists():
-                yield LivingState.load(file)
-        if (result := job.run_dir / "result.json").exists():
+    pks = {index.pk for index in indexes}
+    for job in Job.objects.filter(state__in=UNFINISHED).defer("log"):
+        if pks.isdisjoint(job.records("index")):
+            continue
+        yield from (LivingState.load(file) for file in sorted(job.run_dir.glob("state-*.json")))
+        if job.kind == JobKind.FOLD and (result := job.run_dir / "result.json").exists():
             told = read_json(result)
             if not isinstance(told, dict) or "state" not in told:
                 raise RealmError(f"{result} names no corpus state.")

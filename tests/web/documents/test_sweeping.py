@@ -165,7 +165,7 @@ def test_an_unfinished_fold_keeps_what_it_began_with(edited: Deployment) -> None
     assert remove_superseded(by="retention") == []
 
 
-@pytest.mark.parametrize(("file", "content"), [("state.json", "{"), ("result.json", "{}"), ("result.json", "[]")])
+@pytest.mark.parametrize(("file", "content"), [("state-0.json", "{"), ("result.json", "{}"), ("result.json", "[]")])
 def test_a_fold_that_cannot_be_read_keeps_its_own_corpus_alone(
     edited: Deployment, caplog: pytest.LogCaptureFixture, file: str, content: str
 ) -> None:
