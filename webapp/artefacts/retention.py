@@ -86,18 +86,15 @@ class Removal:
         return str(self.record) if self.record is not None else f"Unfinished build {self.folder.name}"
 
 
-def change_rule(
-    *, enabled: bool, generations: int, run_days: int, answer_days: int, by: User | str | None
-) -> RetentionRule:
-    """Change the retention rule. ValidationError (Django's) for numbers that are too small."""
+def change_rule(*, by: User | str | None, **settings: int) -> RetentionRule:
+    """Change fields of the retention rule. ValidationError (Django's) for numbers that are too small."""
     rule = RetentionRule.current()
-    rule.enabled, rule.generations = enabled, generations
-    rule.run_days, rule.answer_days = run_days, answer_days
+    for name, value in settings.items():
+        setattr(rule, name, value)
     rule.full_clean()
     with transaction.atomic():
         rule.save()
-        said = {"enabled": enabled, "generations": generations, "run_days": run_days, "answer_days": answer_days}
-        AuditEntry.record("retention.edit", rule, by=by, **said)
+        AuditEntry.record("retention.edit", rule, by=by, **settings)
     return rule
 
 
