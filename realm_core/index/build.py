@@ -11,13 +11,13 @@ publishes holds it exclusively.
 
 from __future__ import annotations
 
-import datetime
 import os
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -29,7 +29,7 @@ from realm_core.index.approximate_build import build_search, end_build
 from realm_core.index.choice import SearchKind, search_of
 from realm_core.index.embedding import embed, embed_rows
 from realm_core.index.generation import read_shard
-from realm_core.index.manifest import FORMAT, MANIFEST_FILE, SHIPPED, is_complete, read_manifest, verify
+from realm_core.index.manifest import MANIFEST_FILE, SHIPPED, generation_manifest, is_complete, read_manifest, verify
 from realm_core.index.postings import keep_postings
 from realm_core.index.tasks import SHARD_ROWS, Index
 from realm_core.model.checkpoint import Model, load_model
@@ -64,19 +64,10 @@ def main(task: Index, activity: Activity) -> None:
         search=task.search,
         device=task.device,
     )
-    manifest = read_json(folder / "manifest.json")
+    manifest = read_manifest(folder)
     activity.say(f"The index is {folder} ({manifest['rows']:,} blocks).")
-    activity.result(
-        {
-            "generation": manifest["generation"],
-            "path": str(folder),
-            "rows": manifest["rows"],
-            "dim": manifest["dim"],
-            "model_hash": manifest["model_hash"],
-            "snapshot_id": manifest["snapshot_id"],
-            "search": search_of(manifest).reason,
-        }
-    )
+    told = {name: manifest[name] for name in ("generation", "rows", "dim", "model_hash", "snapshot_id")}
+    activity.result({**told, "path": str(folder), "search": search_of(manifest).reason})
 
 
 def build(
@@ -118,24 +109,10 @@ def build(
             tokens = open_tokens(work.snapshot, activity)
         shards = _copied_shards(work, activity) or _build_shards(work, place, tokens, activity)
         dimension = work.model.config.dimension
-        entry = build_search(work.partial, shards, dimension, activity, wanted=search, device=place)
-        write_json(
-            work.partial / "manifest.json",
-            {
-                "format": FORMAT,
-                "generation": work.name,
-                "snapshot_id": work.snapshot.snapshot_id,
-                "model_hash": work.model.hash,
-                "block_hash": work.model.block_hash,
-                "rows": len(work.snapshot),
-                "dim": dimension,
-                "shards": shards,
-                "search": entry,
-                "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-                **(about or {}),
-            },
-            sealed=True,
-        )
+        hashes = work.snapshot.snapshot_id, work.model.block_hash, work.model.hash
+        manifest = generation_manifest(work.name, *hashes, dimension, shards)
+        manifest["search"] = build_search(work.partial, shards, dimension, activity, wanted=search, device=place)
+        write_json(work.partial / MANIFEST_FILE, manifest | dict(about or {}), sealed=True)
         if before_publishing is not None:
             before_publishing()
         (work.partial / IDENTITY).unlink()
@@ -315,7 +292,7 @@ def _at_hand(work: _GenerationBuild, *, everywhere: bool = False) -> list[Path]:
     return [folder for folder in complete if _is_of(read_manifest(folder), work)]
 
 
-def _copied_shards(work: _GenerationBuild, activity: Activity) -> list[dict[str, object]] | None:
+def _copied_shards(work: _GenerationBuild, activity: Activity) -> list[dict[str, Any]] | None:
     """Copy the shards that are at hand; their manifest entries."""
     for folder in _at_hand(work):
         whose = f"came with {folder.parent.name}" if folder.name == SHIPPED else f"are those of the index {folder.name}"
@@ -328,7 +305,7 @@ def _copied_shards(work: _GenerationBuild, activity: Activity) -> list[dict[str,
             continue
         activity.say(f"The vectors of this corpus {whose}; nothing needs to be computed.")
         manifest = read_manifest(folder)
-        shards: list[dict[str, object]] = []
+        shards: list[dict[str, Any]] = []
         for shard in manifest["shards"]:
             path = work.partial / shard["file"]
             vectors = read_shard(folder / shard["file"], shard["stop"] - shard["start"], manifest["dim"])
@@ -341,7 +318,7 @@ def _copied_shards(work: _GenerationBuild, activity: Activity) -> list[dict[str,
 
 def _build_shards(
     work: _GenerationBuild, device: torch.device, tokens: BlockTokens | None, activity: Activity
-) -> list[dict[str, object]]:
+) -> list[dict[str, Any]]:
     """Build all shards; their manifest entries."""
     counted = range(len(work.snapshot))
     activity.progress(0, len(counted), "blocks", "preparing the block embedder")  # not the step before, at 100 %
@@ -358,7 +335,7 @@ class _ShardEmbedder:
         self._wordpieces = Wordpieces.default()
         work.model.block.for_inference(device)
 
-    def shard(self, number: int, rows: range, activity: Activity, counted: range) -> dict[str, object]:
+    def shard(self, number: int, rows: range, activity: Activity, counted: range) -> dict[str, Any]:
         """Make a shard unless a valid one exists; its manifest entry. counted: the rows that progress refers to."""
         path = self._work.partial / f"vectors-{number:05d}.safetensors"
         dimension = self._work.model.config.dimension

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,28 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise RealmError(f"{folder / MANIFEST_FILE} is not an index of format {FORMAT}.")
     return manifest
+
+
+def generation_manifest(
+    name: str,
+    snapshot_id: str,
+    block_hash: str | None,
+    model_hash: str | None,
+    dimension: int,
+    shards: Sequence[dict[str, Any]],
+) -> dict[str, Any]:
+    """The manifest of a new generation, but for how it is searched."""
+    return {
+        "format": FORMAT,
+        "generation": name,
+        "snapshot_id": snapshot_id,
+        "model_hash": model_hash,
+        "block_hash": block_hash,
+        "rows": shards[-1]["stop"] if shards else 0,
+        "dim": dimension,
+        "shards": shards,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 def is_complete(folder: Path) -> bool:

@@ -28,12 +28,13 @@ from realm_core.corpus.writer import TablesWriter
 from realm_core.files import disk_errors, read_json, remove_folder, write_json
 from realm_core.index.approximate_build import build_search, end_build
 from realm_core.index.choice import SearchKind
+from realm_core.index.manifest import generation_manifest
 from realm_core.index.postings import keep_postings
 from realm_core.living.layer import Layer
 from realm_core.living.state import BASE, Base
 from realm_core.living.store import FOLDING, Store
 from realm_core.living.view import CorpusView
-from realm_core.living.writing import copy_rows, generation_manifest, vectors_of, write_vectors
+from realm_core.living.writing import copy_rows, vectors_of, write_vectors
 from realm_core.object_store import publish, put_folder
 from realm_core.runs.activity import Activity
 

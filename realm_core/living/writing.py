@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -25,7 +24,7 @@ from realm_core.corpus.metadata import DOCUMENTS_SCHEMA
 from realm_core.corpus.records import Span
 from realm_core.corpus.writer import TablesWriter
 from realm_core.files import publish_folder, remove_folder, sha256_of_file, write_json
-from realm_core.index.manifest import FORMAT as GENERATION_FORMAT
+from realm_core.index.manifest import generation_manifest
 from realm_core.index.tasks import SHARD_ROWS
 from realm_core.living.documents import LivingDocument, document_rows
 from realm_core.living.layer import Layer
@@ -44,23 +43,6 @@ def write_vectors(folder: Path, pieces: Iterator[Tensor]) -> list[dict[str, Any]
         shards.append({"file": path.name, "start": start, "stop": stop, "sha256": sha256_of_file(path)})
         start = stop
     return shards
-
-
-def generation_manifest(
-    name: str, snapshot_id: str, block_hash: str, model_hash: str, dimension: int, shards: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """The manifest of a generation."""
-    return {
-        "format": GENERATION_FORMAT,
-        "generation": name,
-        "snapshot_id": snapshot_id,
-        "model_hash": model_hash,
-        "block_hash": block_hash,
-        "rows": shards[-1]["stop"] if shards else 0,
-        "dim": dimension,
-        "shards": shards,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
 
 
 def segment_id(documents: Sequence[LivingDocument], block_ids: Sequence[Sequence[str]], block_hash: str) -> str:
