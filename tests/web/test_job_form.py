@@ -17,7 +17,8 @@ from tests.web.operating import ablation, question_set
 from tests.web.pages import stored
 from webapp.jobs.examples import NEW_JOBS
 from webapp.jobs.form import CountsField, JobForm, starting_values
-from webapp.jobs.schema import kind_json, parameters_schema
+from webapp.jobs.schema import parameters_schema
+from webapp.jobs.serializers import KindSerializer
 from webapp.kinds import KINDS, Kind, ParameterError, startable
 from webapp.models import Deployment, Job, JobKind
 
@@ -85,7 +86,7 @@ def test_rows_are_chosen_by_the_papers_names() -> None:
     schema = parameters_schema(ABLATE)["properties"]["rows"]
     assert schema["type"] == "array" and schema["items"] == {"type": "string", "enum": list(ROWS)}
     assert (schema["minItems"], schema["uniqueItems"], schema["default"]) == (1, True, list(ROWS))
-    (told,) = [one for one in kind_json(ABLATE)["settings"] if one["name"] == "rows"]
+    (told,) = [one for one in KindSerializer(ABLATE).data["settings"] if one["name"] == "rows"]
     titles = {name: row.title for name, row in ROWS.items()}
     assert (told["type"], told["limit"]["called"]) == ("array", titles)
     assert dict(JobForm(ABLATE, None, {}).fields["rows"].choices) == titles  # type: ignore[attr-defined]

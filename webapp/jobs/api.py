@@ -17,7 +17,6 @@ from rest_framework.reverse import reverse
 from webapp.jobs import examples
 from webapp.jobs import service as jobs
 from webapp.jobs.logs import read_log
-from webapp.jobs.schema import kind_json
 from webapp.jobs.serializers import (
     JobDetailSerializer,
     JobSerializer,
@@ -78,7 +77,7 @@ class _Range:
 # A character has up to 4 bytes.
 _LOG_RANGE: Final = _Range("offset", "Where to begin, in bytes; 0 if not given.", "bytes", 1 << 16, least=4)
 _METRICS_RANGE: Final = _Range("after", "A `cursor`; 0, from the first, if not given.", "rows", 1000)
-_INDEXING: Final = kind_json(KINDS[JobKind.INDEX])
+_INDEXING: Final = dict(KindSerializer(KINDS[JobKind.INDEX]).data)
 
 
 class KindsView(OperatorView):
@@ -92,7 +91,7 @@ class KindsView(OperatorView):
         examples=[given("Kinds", _INDEXING)],
     )
     def get(self, request: Request) -> Response:
-        return Response([kind_json(kind) for kind in startable()])
+        return Response(KindSerializer(startable(), many=True).data)
 
 
 class JobsView(OperatorView):

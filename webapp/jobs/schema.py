@@ -5,56 +5,15 @@ Generated from `webapp.kinds`, which also validates requests, so description and
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, Final
 
 from drf_spectacular.extensions import OpenApiSerializerExtension
 from drf_spectacular.plumbing import ResolvedComponent
 
-from realm_core.settings import ANY, FILE, Setting
+from realm_core.settings import ANY, Setting
 from webapp.kinds import Input, Kind, startable
-from webapp.sources.service import sources
 
 TYPES: Final = {int: "integer", float: "number", str: "string", bool: "boolean", dict: "object", list: "array"}
-
-
-def kind_json(kind: Kind) -> dict[str, Any]:
-    """The kind object of the API."""
-    return {
-        "kind": kind.kind,
-        "title": kind.title,
-        "about": kind.about,
-        "queue": kind.queue,
-        "inputs": [
-            {
-                "name": one.name,
-                "list": one.records.list,
-                "help": one.help,
-                "many": one.many,
-                "required": one.required,
-                "limit_to": one.limit_to,
-            }
-            for one in kind.inputs
-        ],
-        "settings": [
-            {
-                "name": one.name,
-                "type": TYPES[one.kind],
-                "default": one.default,
-                "help": one.help,
-                "limit": {
-                    "says": one.limit.says,
-                    "low": one.limit.low,
-                    "high": one.limit.high,
-                    "choices": list(one.limit.choices),
-                    "called": dict(one.limit.called),
-                },
-                "files": [asdict(file) for file in sources()] if one.limit == FILE else None,
-            }
-            for one in kind.described()
-        ],
-        "schema": parameters_schema(kind),
-    }
 
 
 def parameters_schema(kind: Kind) -> dict[str, Any]:

@@ -7,9 +7,13 @@ from typing import Any, Final
 from django.db.models import QuerySet
 from rest_framework import serializers
 
+from realm_core.settings import FILE, Setting
 from realm_core.tasks import JOBS
+from webapp.jobs.schema import TYPES, parameters_schema
+from webapp.kinds import Kind
 from webapp.models import Job, JobMetric, Queue
 from webapp.rest.serializers import RecordSerializer, StrictCharField, StrictSerializer, person_field
+from webapp.sources.service import sources
 
 KIND_CHOICES: Final = [(name, task.label()) for name, task in JOBS.items()]
 
@@ -127,12 +131,26 @@ class LogSerializer(serializers.Serializer[Any]):
     active = serializers.BooleanField(help_text="Whether more may follow.")
 
 
+class _BoundField(serializers.FloatField):
+    """A number as it is declared: 1 stays 1."""
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+class _TypeField(serializers.ChoiceField):
+    """The type of a setting, as JSON Schema calls it."""
+
+    def to_representation(self, value: Any) -> str:
+        return TYPES[value]
+
+
 class LimitSerializer(serializers.Serializer[Any]):
     """The limits of a setting."""
 
     says = serializers.CharField(help_text='In words, as a continuation of "must be".')
-    low = serializers.FloatField(allow_null=True)
-    high = serializers.FloatField(allow_null=True)
+    low = _BoundField(allow_null=True)
+    high = _BoundField(allow_null=True)
     choices = serializers.ListField(child=serializers.CharField(), help_text="Empty: any value within the limits.")
     called = serializers.DictField(
         child=serializers.CharField(), help_text="Labels of the choices, if they differ from the values."
@@ -150,22 +168,24 @@ class SettingSerializer(serializers.Serializer[Any]):
     """A setting of a kind of job."""
 
     name = serializers.CharField(help_text="A stage's setting starts with the stage and a dot: pretrain.steps.")
-    type = serializers.ChoiceField(choices=["integer", "number", "string", "boolean", "object", "array"])
+    type = _TypeField(source="kind", choices=list(TYPES.values()))
     default = serializers.JSONField()
     help = serializers.CharField()
     limit = LimitSerializer()
-    files = FileSerializer(
-        many=True,
-        allow_null=True,
-        help_text="The files in the data folder's sources/; null if the setting names no file.",
+    files = serializers.SerializerMethodField(
+        help_text="The files in the data folder's sources/; null if the setting names no file."
     )
+
+    def get_files(self, one: Setting) -> FileSerializer(many=True, allow_null=True):  # type: ignore[valid-type]
+        """What can be chosen."""
+        return FileSerializer(sources(), many=True).data if one.limit == FILE else None
 
 
 class InputSerializer(serializers.Serializer[Any]):
     """Records that a kind of job works on."""
 
     name = serializers.CharField()
-    list = serializers.CharField(help_text="Their list: /api/v1/…")
+    list = serializers.CharField(source="records.list", help_text="Their list: /api/v1/…")
     help = serializers.CharField()
     many = serializers.BooleanField(help_text="A list of ids instead of one.")  # type: ignore[assignment]
     required = serializers.BooleanField()  # type: ignore[assignment]  # fields, not attributes of this serializer
@@ -180,5 +200,9 @@ class KindSerializer(serializers.Serializer[Any]):
     about = serializers.CharField()
     queue = serializers.ChoiceField(choices=Queue.values)
     inputs = InputSerializer(many=True)
-    settings = SettingSerializer(many=True)
-    schema = serializers.DictField(help_text="Inputs and settings as JSON Schema (OpenAPI 3.0).")
+    settings = SettingSerializer(source="described", many=True)
+    schema = serializers.SerializerMethodField(help_text="Inputs and settings as JSON Schema (OpenAPI 3.0).")
+
+    def get_schema(self, kind: Kind) -> dict[str, Any]:
+        """As the description of the API has it, too."""
+        return parameters_schema(kind)
