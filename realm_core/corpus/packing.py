@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from realm_core.corpus.records import Article, Span
@@ -64,19 +64,13 @@ class Packer:
         return packed
 
     def _pack_one(self, article: Article, sentences: list[Span], counts: list[int], budget: int) -> list[Span]:
-        units: list[_Unit] = []
-        for (start, end), count in zip(sentences, counts, strict=True):
-            if count <= budget and end - start <= MAX_BLOCK_CHARACTERS:
-                units.append((start, end, count))
-            else:
-                units.extend(self._split(article.text, start, end, budget))
         section_starts = {
             section.start: _LEAST_FILLED if article.says_heading(section) else _HALF_FILLED
             for section in article.sections
         }
         blocks: list[Span] = []
         block_start = block_end = held = 0
-        for start, end, count in units:
+        for start, end, count in _fitting(article.text, sentences, counts, budget, self._split):
             # A section starts a new block once the current one is filled enough: a block should have one topic, but
             # many tiny sections should not become many tiny blocks.
             at_section = held >= section_starts.get(start, math.inf) * budget
@@ -91,19 +85,13 @@ class Packer:
             blocks.append((block_start, block_end))
         return blocks
 
-    def _split(self, text: str, start: int, end: int, budget: int) -> list[_Unit]:
+    def _split(self, text: str, start: int, end: int, budget: int) -> Iterator[_Unit]:
         """A sentence that is too long, split at spaces; what is still too long is split at punctuation."""
         runs = [(start + match.start(), start + match.end()) for match in _RUN.finditer(text[start:end])]
         counts = self._wordpieces.count([text[s:e] for s, e in runs])
-        units: list[_Unit] = []
-        for (run_start, run_end), count in zip(runs, counts, strict=True):
-            if count <= budget and run_end - run_start <= MAX_BLOCK_CHARACTERS:
-                units.append((run_start, run_end, count))
-            else:
-                units.extend(self._split_run(text, run_start, run_end, budget))
-        return units
+        return _fitting(text, runs, counts, budget, self._split_run)
 
-    def _split_run(self, text: str, start: int, end: int, budget: int) -> list[_Unit]:
+    def _split_run(self, text: str, start: int, end: int, budget: int) -> Iterator[_Unit]:
         """A run without spaces, split between words and punctuation marks; a word that is too long, in halves."""
         encoded = self._wordpieces.encode([text[start:end]])[0]
         cuts = [0]
@@ -113,13 +101,7 @@ class Packer:
         cuts.append(end - start)
         spans = [(start + a, start + b) for a, b in pairwise(cuts)]
         counts = self._wordpieces.count([text[s:e] for s, e in spans])
-        units: list[_Unit] = []
-        for (s, e), count in zip(spans, counts, strict=True):
-            if count <= budget and e - s <= MAX_BLOCK_CHARACTERS:
-                units.append((s, e, count))
-            else:
-                units.extend(self._halve(text, s, e, budget))
-        return units
+        return _fitting(text, spans, counts, budget, self._halve)
 
     def _halve(self, text: str, start: int, end: int, budget: int) -> list[_Unit]:
         count = self._wordpieces.count([text[start:end]])[0]
@@ -127,6 +109,17 @@ class Packer:
             return [(start, end, count)]
         middle = (start + end) // 2
         return [*self._halve(text, start, middle, budget), *self._halve(text, middle, end, budget)]
+
+
+def _fitting(
+    text: str, spans: Sequence[Span], counts: Sequence[int], budget: int, split: Callable[..., Iterable[_Unit]]
+) -> Iterator[_Unit]:
+    """The spans that fit into a block, with their wordpieces; what is too long as `split` divides it."""
+    for (start, end), count in zip(spans, counts, strict=True):
+        if count <= budget and end - start <= MAX_BLOCK_CHARACTERS:
+            yield start, end, count
+        else:
+            yield from split(text, start, end, budget)
 
 
 def _sentences(article: Article) -> list[Span]:

@@ -197,33 +197,21 @@ class Engine:
         scope: Scope | None = None,
         as_typed: bool = False,
         listens: Callable[[], bool] | None = None,
+        max_k: int = MAX_K,
     ) -> Retrieved:
         """The k best blocks, without reading them. scope, as_typed, listens: as for `ask`."""
         wanted = Wanted(k, tuple(exclude), scope)
-        request = self._ask_request(question, wanted, None, read=False, as_typed=as_typed)
+        request = self._ask_request(question, wanted, None, read=False, as_typed=as_typed, max_k=max_k)
         found = self._queue.submit(request, listens=listens)
         assert isinstance(found, Retrieved)
         return found
 
-    def rank_holding(
-        self,
-        question: str,
-        answers: Sequence[str],
-        *,
-        among: int,
-        exclude: Sequence[str] = (),
-        scope: Scope | None = None,
-        as_typed: bool = False,
-        listens: Callable[[], bool] | None = None,
-    ) -> int | None:
+    def rank_holding(self, question: str, answers: Sequence[str], *, among: int, **options: Any) -> int | None:
         """The rank (from 1) of the best block that contains one of the answers; None if none of the first `among` does.
 
-        exclude, scope, as_typed, listens: as for `ask`.
+        options: those of `retrieve`.
         """
-        wanted = Wanted(among, tuple(exclude), scope)
-        request = self._ask_request(question, wanted, None, read=False, as_typed=as_typed, max_k=among)
-        found = self._queue.submit(request, listens=listens)
-        assert isinstance(found, Retrieved)
+        found = self.retrieve(question, k=among, max_k=among, **options)
         return next((block.rank for block in found.blocks if holds_answer(block.text, answers)), None)
 
     @property
