@@ -52,7 +52,9 @@ _Lock = Callable[[Path, str], AbstractContextManager[None]]
 def main(task: Index, activity: Activity) -> None:
     """Build and publish; the result names the generation."""
     if task.shard is not None:
-        _main_shard(task, activity)
+        rows = build_shard(task, activity)
+        activity.say(f"Shard {task.shard} of {task.generation} is built ({rows:,} blocks).")
+        activity.result({"generation": task.generation, "shard": task.shard, "rows": rows})
         return
     folder = build(
         task.model,
@@ -124,53 +126,28 @@ def build(
     return work.final
 
 
-def build_shard(
-    model_folder: Path,
-    corpus_folder: Path,
-    output: Path,
-    activity: Activity,
-    *,
-    name: str,
-    number: int,
-    shard_rows: int = SHARD_ROWS,
-    device: str = "auto",
-) -> int:
-    """Build one shard of a generation, which `build` with the same task publishes; returns its number of rows.
+def build_shard(task: Index, activity: Activity) -> int:
+    """Build the shard of a generation that a task names, which `build` publishes; returns its number of rows.
 
     Does nothing if the shard or the generation exists already.
     """
-    work = _GenerationBuild.of(model_folder, corpus_folder, output, name, shard_rows)
+    assert task.shard is not None
+    work = _GenerationBuild.of(task.model, task.corpus, task.output, task.generation, task.shard_rows)
     shards = work.shards()
-    if not 0 <= number < len(shards):
-        raise RealmError(f"The index {name} has the shards 0 to {len(shards) - 1}, not {number}.")
-    rows = shards[number]
+    if not task.shard < len(shards):
+        raise RealmError(f"The index {work.name} has the shards 0 to {len(shards) - 1}, not {task.shard}.")
+    rows = shards[task.shard]
     with work.held(shared):
         if work.final.exists():
             _existing(work, activity)
         elif not is_published(work.final) and not _at_hand(work, everywhere=True):  # else the build copies the shards
             work.open(activity)
-            with work.held(exclusive, shard=number):
-                place = pick_device(device)
+            with work.held(exclusive, shard=task.shard):
+                place = pick_device(task.device)
                 tokens = open_tokens(work.snapshot, activity) if place.type == "cuda" else None
-                _ShardEmbedder(work, place, tokens).shard(number, rows, activity, range(len(rows)))
+                _ShardEmbedder(work, place, tokens).shard(task.shard, rows, activity, range(len(rows)))
     activity.progress(len(rows), len(rows), "blocks")
     return len(rows)
-
-
-def _main_shard(task: Index, activity: Activity) -> None:
-    assert task.generation is not None and task.shard is not None
-    rows = build_shard(
-        task.model,
-        task.corpus,
-        task.output,
-        activity,
-        name=task.generation,
-        number=task.shard,
-        shard_rows=task.shard_rows,
-        device=task.device,
-    )
-    activity.say(f"Shard {task.shard} of {task.generation} is built ({rows:,} blocks).")
-    activity.result({"generation": task.generation, "shard": task.shard, "rows": rows})
 
 
 @dataclass(frozen=True)

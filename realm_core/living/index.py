@@ -73,23 +73,10 @@ class LivingIndex:
         *,
         device: torch.device | None = None,
         search: WantedSearch = "auto",
+        earlier: LivingIndex | None = None,
     ) -> LivingIndex:
-        """Read and check a state. search: of the base's vectors, as for `open_base`."""
-        return cls._opened(store, state, device or torch.device("cpu"), search, None)
-
-    def at(self, state: LivingState) -> LivingIndex:
-        """Another state; with the same base it shares that in memory, and only new segments are read."""
-        return self._opened(self._store, state, self._device, self._wanted, self)
-
-    @classmethod
-    def _opened(
-        cls,
-        store: Store,
-        state: LivingState,
-        device: torch.device,
-        wanted: WantedSearch,
-        earlier: LivingIndex | None,
-    ) -> LivingIndex:
+        """Read and check a state. search: of the base's vectors, as for `open_base`. earlier: as of `at`."""
+        device = device or torch.device("cpu")
         corpus = store.view(state)
         base = None
         vectors: dict[str, Tensor] = {}
@@ -98,11 +85,15 @@ class LivingIndex:
                 if earlier is not None and earlier._base is not None and earlier._base[0] is layer:
                     base = earlier._base
                 else:
-                    base = layer, open_base(layer.vectors.folder, device, wanted)
+                    base = layer, open_base(layer.vectors.folder, device, search)
             else:
                 known = None if earlier is None else earlier._segment_vectors.get(layer.name)
                 vectors[layer.name] = layer.vectors.load() if known is None else known
-        return cls(store, corpus, base, vectors, device, wanted, corpus.live_rows)
+        return cls(store, corpus, base, vectors, device, search, corpus.live_rows)
+
+    def at(self, state: LivingState) -> LivingIndex:
+        """Another state; with the same base it shares that in memory, and only new segments are read."""
+        return self.open(self._store, state, device=self._device, search=self._wanted, earlier=self)
 
     def where(self, wanted: Filter) -> LivingIndex:
         """The same state, restricted to the blocks of documents that match a filter."""

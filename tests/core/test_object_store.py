@@ -17,6 +17,7 @@ from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
 from realm_core.errors import RealmError
 from realm_core.index.build import build, build_shard
+from realm_core.index.tasks import Index
 from realm_core.object_store import forget, get_folder, is_published, is_shared, publish, put_folder
 from realm_core.runs.activity import Activity
 from tests.core.conftest import Deployment
@@ -236,9 +237,9 @@ def test_ingesting_it_again_puts_it(disk: Path, machine: Machine) -> None:
 # ── An index ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def shard(deployment: Deployment, data: Path, number: int) -> None:
-    told = {"name": "mine", "number": number, "shard_rows": 5, "device": "cpu"}
-    build_shard(deployment.model, deployment.corpus, data / "indexes", QUIET, **told)
+def shard(deployment: Deployment, data: Path, number: int, shard_rows: int = 5) -> None:
+    folders = {"model": deployment.model, "corpus": deployment.corpus, "output": data / "indexes"}
+    build_shard(Index(**folders, generation="mine", shard=number, shard_rows=shard_rows, device="cpu"), QUIET)
 
 
 def whole(deployment: Deployment, output: Path, activity: Activity = QUIET) -> Path:
@@ -283,7 +284,6 @@ def test_shards_of_another_index_of_this_name_are_not_taken(
     disk: Path, machine: Machine, deployment: Deployment
 ) -> None:
     data = machine("first")
-    told = {"name": "mine", "number": 0, "shard_rows": 4, "device": "cpu"}
-    build_shard(deployment.model, deployment.corpus, data / "indexes", QUIET, **told)
+    shard(deployment, data, 0, shard_rows=4)
     index = whole(deployment, machine("second") / "indexes")
     assert vectors(index) == vectors(whole(deployment, disk.parent / "alone"))
