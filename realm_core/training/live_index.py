@@ -35,14 +35,15 @@ from realm_core.index.generation import Generation
 from realm_core.index.manifest import read_manifest
 from realm_core.index.search import ExactSearch
 from realm_core.model.checkpoint import Model, save_model
-from realm_core.runs.activity import Activity
-from realm_core.training.distributed import World
+from realm_core.training.config import PretrainConfig
+from realm_core.training.stage import Stage
 from realm_core.training.threads import TrainerThreads
 
 KNOWN = "known.json"
 _BEGAN = "began.json"  # when the trainer had the parameters of the first index, in seconds since the epoch
 _POLL_S = 0.2
 _LONGEST_PAUSE_S = 10.0  # between two attempts to load an index; each pause is twice as long as the one before
+Build = Callable[[Path, Path, int], object]
 
 
 class LiveIndex:
@@ -97,17 +98,15 @@ def forget_after(folder: Path, step: int) -> None:
 class IndexRefresh(ABC):
     """Holds a trainer's index: `before(step)` returns the one to use in this step.
 
-    first: the generation to start with. folder: of snapshots/ and generations/. every: steps between snapshots.
+    first: the generation to start with. stage: in its run folder are snapshots/ and generations/.
     """
 
-    def __init__(
-        self, model: Model, first: Generation, folder: Path, every: int, device: torch.device, world: World
-    ) -> None:
-        self._model, self._every, self._device, self._world = model, every, device, world
-        self._snapshots, self._generations = folder / "snapshots", folder / "generations"
+    def __init__(self, model: Model, first: Generation, config: PretrainConfig, stage: Stage) -> None:
+        self._model, self._every, self._device, self._world = model, config.refresh_every, stage.device, stage.world
+        self._snapshots, self._generations = stage.run / "snapshots", stage.run / "generations"
         for place in (self._snapshots, self._generations):
             place.mkdir(parents=True, exist_ok=True)
-        self._index = LiveIndex(first, 0, self._began_at(), device)
+        self._index = LiveIndex(first, 0, self._began_at(), stage.device)
 
     @abstractmethod
     def before(self, step: int) -> LiveIndex:
@@ -161,23 +160,12 @@ class InLoopRefresh(IndexRefresh):
     """Rebuilt every `every` steps while training waits.
 
     A resumed run loads the generation of its last refresh from the disk, so its results are bitwise the same.
-    build(model folder, generations folder, step): publishes the generation of a step. back: the number of steps that a
-    killed run can lose at most; the generations of these are kept.
+    build(model folder, generations folder, step): publishes the generation of a step.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        first: Generation,
-        folder: Path,
-        every: int,
-        device: torch.device,
-        world: World,
-        build: Callable[[Path, Path, int], object],
-        back: int,
-    ) -> None:
-        super().__init__(model, first, folder, every, device, world)
-        self._build, self._back = build, back
+    def __init__(self, model: Model, first: Generation, config: PretrainConfig, stage: Stage, build: Build) -> None:
+        super().__init__(model, first, config, stage)
+        self._build, self._back = build, config.checkpoint_every  # so many steps a killed run can lose at most
 
     def before(self, step: int) -> LiveIndex:
         due = step - step % self._every
@@ -202,19 +190,10 @@ class InLoopRefresh(IndexRefresh):
 class BackgroundRefresh(IndexRefresh):
     """Built by another process; a thread loads what that publishes, so that training never waits."""
 
-    def __init__(
-        self,
-        model: Model,
-        first: Generation,
-        folder: Path,
-        every: int,
-        device: torch.device,
-        world: World,
-        activity: Activity,
-    ) -> None:
-        super().__init__(model, first, folder, every, device, world)
-        self._activity = activity
-        self._threads = TrainerThreads(self._generations, device)
+    def __init__(self, model: Model, first: Generation, config: PretrainConfig, stage: Stage) -> None:
+        super().__init__(model, first, config, stage)
+        self._activity = stage.activity
+        self._threads = TrainerThreads(self._generations, stage.device)
         self._arrived: LiveIndex | None = None
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="index watcher", daemon=True)

@@ -207,14 +207,12 @@ def _lag(index: LiveIndex, step: int) -> dict[str, float]:
 def _refreshing(
     config: PretrainConfig, model: Model, generation: Generation, corpus: Path, stage: Stage
 ) -> IndexRefresh:
-    activity, device = stage.activity, str(stage.device)
-    common = (model, generation, stage.run, config.refresh_every, stage.device, stage.world)
+    common = (model, generation, config, stage)
     if config.refresh == "never":
         return FixedIndex(*common)
     if config.refresh == "in-loop":
+        activity, device = stage.activity, str(stage.device)
         return InLoopRefresh(
-            *common,
-            lambda made, output, step: build_generation(made, corpus, output, step, device, activity),
-            config.checkpoint_every,
+            *common, lambda made, output, step: build_generation(made, corpus, output, step, device, activity)
         )
-    return BackgroundRefresh(*common, activity)
+    return BackgroundRefresh(*common)

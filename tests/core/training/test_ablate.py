@@ -124,7 +124,7 @@ def test_each_pretraining_says_how_fresh_its_index_was(whole: tuple[Case, list[s
 def test_a_row_whose_index_was_never_replaced_is_told_of(
     towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(pretrain, "InLoopRefresh", lambda *words: FixedIndex(*words[:6]))
+    monkeypatch.setattr(pretrain, "InLoopRefresh", lambda *words: FixedIndex(*words[:4]))
     case = Case(towns, tmp_path)
     case.run("realm")
     (sentence,) = [line for line in capsys.readouterr().err.splitlines() if "refreshes: 0" in line]

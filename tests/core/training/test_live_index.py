@@ -17,7 +17,9 @@ from realm_core.errors import RealmError
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
 from realm_core.model.checkpoint import Model, load_model, save_model
+from realm_core.runs.activity import Activity
 from realm_core.training import live_index, refresh
+from realm_core.training.config import PretrainConfig
 from realm_core.training.distributed import World
 from realm_core.training.live_index import (
     BackgroundRefresh,
@@ -30,6 +32,7 @@ from realm_core.training.live_index import (
     step_name,
 )
 from realm_core.training.refresh import SnapshotLost, build_generation
+from realm_core.training.stage import Stage
 from tests.core.running import Listening
 from tests.core.training.towns import QUIET, Towns
 from tests.waiting import wait_until
@@ -64,13 +67,18 @@ def move(model: Model) -> None:
         model.block.norm.bias.add_(0.1)
 
 
+def within(run: Path, every: int, back: int = 1, activity: Activity = QUIET) -> tuple[PretrainConfig, Stage]:
+    config = PretrainConfig(refresh_every=every, checkpoint_every=back)
+    return config, Stage("pretrain", config, run / "made", run, activity, CPU, World())
+
+
 @pytest.fixture
 def in_loop(towns: Towns, first: Generation, model: Model, tmp_path: Path) -> Callable[..., InLoopRefresh]:
     def made(*, every: int = 4, back: int = 4) -> InLoopRefresh:
         def build(snapshot: Path, generations: Path, step: int) -> None:
             build_generation(snapshot, towns.corpus, generations, step, "cpu", QUIET)
 
-        return InLoopRefresh(model, first, tmp_path, every, CPU, World(), build, back)
+        return InLoopRefresh(model, first, *within(tmp_path, every, back), build)
 
     return made
 
@@ -95,7 +103,7 @@ def look_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def handed_over(first: Generation, model: Model, tmp_path: Path, listening: Listening) -> Iterator[BackgroundRefresh]:
-    made = BackgroundRefresh(model, first, tmp_path, 4, CPU, World(), listening)
+    made = BackgroundRefresh(model, first, *within(tmp_path, 4, activity=listening))
     yield made
     made.close()
 
@@ -129,7 +137,7 @@ def test_what_came_after_the_last_checkpoint_is_forgotten(tmp_path: Path) -> Non
 
 
 def test_never_stays_with_the_first(first: Generation, model: Model, tmp_path: Path) -> None:
-    never = FixedIndex(model, first, tmp_path, 1, CPU, World())
+    never = FixedIndex(model, first, *within(tmp_path, 1))
     assert len({never.before(step) for step in range(20)}) == 1
     assert (never.before(19).generation, never.before(19).step) == (first.name, 0)
     assert names(tmp_path / "snapshots") == names(tmp_path / "generations") == []
@@ -139,7 +147,7 @@ def test_the_first_index_is_as_old_as_the_run_however_often_it_was_killed(
     first: Generation, model: Model, tmp_path: Path
 ) -> None:
     def begin() -> float:
-        return FixedIndex(model, first, tmp_path, 1, CPU, World()).before(0).parameters_at
+        return FixedIndex(model, first, *within(tmp_path, 1)).before(0).parameters_at
 
     began_at = begin()
     assert time.time() - 10 < began_at <= time.time()
@@ -321,7 +329,7 @@ def test_a_generation_of_parameters_that_were_lost_is_never_taken(
     handed_over.close()
     forget_after(tmp_path, 0)  # the trainer was killed before its first checkpoint
     move(model)
-    resumed = BackgroundRefresh(model, first, tmp_path, 4, CPU, World(), QUIET)
+    resumed = BackgroundRefresh(model, first, *within(tmp_path, 4))
     try:
         lost = Path(shutil.move(tmp_path / "elsewhere" / step_name(4), tmp_path / "generations"))
         wait_until(lambda: not lost.exists())
@@ -358,7 +366,7 @@ def test_a_snapshot_that_is_forgotten_while_it_is_built_from_is_not_published(
 
 
 def test_the_watcher_ends_with_the_training(first: Generation, model: Model, tmp_path: Path) -> None:
-    made = BackgroundRefresh(model, first, tmp_path, 4, CPU, World(), QUIET)
+    made = BackgroundRefresh(model, first, *within(tmp_path, 4))
     assert "index watcher" in [thread.name for thread in threading.enumerate()]
     made.close()
     assert "index watcher" not in [thread.name for thread in threading.enumerate()]
