@@ -19,7 +19,7 @@ from webapp.documents.viewing import DocumentMissing
 from webapp.models import Purge
 from webapp.purges import examples
 from webapp.purges import service as purging
-from webapp.purges.remaining import HeldFolder, RemovalStage, folders_of
+from webapp.purges.remaining import HeldFolder, RemovalStage, held_folders
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.base import OperatorView
 from webapp.rest.lists import RecordList
@@ -86,7 +86,7 @@ class PurgeSerializer(serializers.ModelSerializer[Purge]):
 
     @extend_schema_field(HeldFolderSerializer(many=True))
     def get_holding(self, purge: Purge) -> Any:
-        return HeldFolderSerializer(folders_of(purge), many=True).data
+        return HeldFolderSerializer(held_folders(purge), many=True).data
 
 
 _LIST: Final = RecordList(

@@ -43,7 +43,7 @@ class HeldFolder:
         return isinstance(self.record, IndexGeneration)
 
 
-def folders_of(purge: Purge) -> list[HeldFolder]:
+def held_folders(purge: Purge) -> list[HeldFolder]:
     """Every folder that a receipt names as still holding documents, as it is now."""
     return list(_folders(purge)) if purge.remaining else []
 

@@ -52,7 +52,7 @@ def purge_document(request: HttpRequest) -> HttpResponse:
 def purge_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The receipt of a purge, and how far what still holds the documents is from being no more."""
     purge = get_object_or_404(Purge.objects.select_related("by", "index__corpus"), pk=pk)
-    folders = remaining.folders_of(purge)
+    folders = remaining.held_folders(purge)
     context = {
         "purge": purge,
         "folders": folders,

@@ -38,7 +38,7 @@ from webapp.jobs.form import JobForm
 from webapp.kinds import KINDS, ParameterError
 from webapp.models import Collection, Deployment, IndexGeneration, Job
 from webapp.purges import service as purging
-from webapp.purges.remaining import RemovalStage, folders_of
+from webapp.purges.remaining import RemovalStage, held_folders
 from webapp.storage.places import resolve
 from workers.executions import EXECUTIONS, RunAgain
 
@@ -226,7 +226,7 @@ def test_the_receipt_names_what_still_holds_it_in_whole_and_parts(
     tiny, both = answering.index, join(answering.index, handbook)
     purge = purging.purge(["Nile"], by=None)
     assert purge.remaining == [tiny.corpus.path, tiny.path, both.corpus.path, both.path]
-    stages = [one.stage for one in folders_of(purge)]
+    stages = [one.stage for one in held_folders(purge)]
     assert stages == [RemovalStage.ANSWERS, RemovalStage.ANSWERS, RemovalStage.USED, RemovalStage.REMOVABLE]
 
     deploy_confirmed(both)
@@ -238,7 +238,7 @@ def test_the_receipt_names_what_still_holds_it_in_whole_and_parts(
     deploy_confirmed(tiny)
     folds.fold()
     sweeping.sweep(by=None, now=timezone.now() + timedelta(days=2))
-    assert folders_of(purge)[-1].stage == RemovalStage.REMOVED
+    assert held_folders(purge)[-1].stage == RemovalStage.REMOVED
     assert purging.purge(["Mars", "Berlin"], by=None).remaining[-2:] == [both.corpus.path, both.path]
 
 

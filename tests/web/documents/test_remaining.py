@@ -25,7 +25,7 @@ from webapp.artefacts.uses import uses
 from webapp.documents import folding
 from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, Job
 from webapp.purges import service as purging
-from webapp.purges.remaining import RemovalStage, folders_of
+from webapp.purges.remaining import RemovalStage, held_folders
 from webapp.storage.places import resolve
 
 pytestmark = pytest.mark.postgresql_first
@@ -46,7 +46,7 @@ def holding(data: Path) -> list[Path]:
 
 
 def stages(purge: Any) -> list[str]:
-    return [one.stage for one in folders_of(purge)]
+    return [one.stage for one in held_folders(purge)]
 
 
 def test_no_file_has_it_in_the_end(answering: Deployment, staff: Person, client: Any, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_another_index_of_the_corpus_is_named(answering: Deployment, another_ind
     purge = purging.purge(["Nile"], by=None)
     folds.fold()
     removing.remove(answering.index, by=None)
-    [corpus] = [one for one in folders_of(purge) if not one.is_index and one.stage != RemovalStage.REMOVED]
+    [corpus] = [one for one in held_folders(purge) if not one.is_index and one.stage != RemovalStage.REMOVED]
     assert corpus.stage == RemovalStage.USED and another_index.generation in corpus.reasons[0]
     removing.remove(another_index, by=None)
     assert RemovalStage.REMOVABLE in stages(purge)
