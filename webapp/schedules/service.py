@@ -199,17 +199,13 @@ def _advance(pk: int, ready: PairCheck | None) -> Job | None:
 class _NotReady(Exception):
     """A step deploys a pair that was not checked, or that has changed since. unmeasured: as in `made_ready`."""
 
-    def __init__(self, index: IndexGeneration, model: ModelVersion, by: str, unmeasured: bool) -> None:
+    def __init__(self, index: IndexGeneration, model: ModelVersion, by: str, *, unmeasured: bool = False) -> None:
         super().__init__(str(index))
         self.index, self.model, self.by, self.unmeasured = index, model, by, unmeasured
 
 
-class _EditsWait(Exception):
+class _EditsWait(_NotReady):
     """A step measures an index that lacks what was edited in the corpus that answers."""
-
-    def __init__(self, index: IndexGeneration, model: ModelVersion, by: str) -> None:
-        super().__init__(str(index))
-        self.index, self.model, self.by = index, model, by
 
 
 def _step(take: Callable[[PairCheck | None], Job | None]) -> Job | None:
@@ -224,16 +220,16 @@ def _step(take: Callable[[PairCheck | None], Job | None]) -> Job | None:
         try:
             with transaction.atomic():
                 return take(ready)
-        except (_NotReady, _EditsWait) as pair:
+        except _NotReady as pair:
             with suppress(EditConflict):
                 ready = _prepared(pair)
     return None
 
 
-def _prepared(pair: _NotReady | _EditsWait) -> PairCheck | None:
+def _prepared(pair: _NotReady) -> PairCheck | None:
     """The check of a pair that is to be deployed; None: the edits are brought over. With a refusal: they cannot be."""
     try:
-        if isinstance(pair, _NotReady):
+        if not isinstance(pair, _EditsWait):
             return deploying.made_ready(pair.index, model=pair.model, by=pair.by, unmeasured=pair.unmeasured)
         deploying.bring_edits(pair.index, by=pair.by)
     except RealmError as error:
@@ -389,7 +385,7 @@ def _check(
     wanted = _is_wanted(schedule)
     if wanted and not growth.is_larger(index.corpus, active):
         return _NextStep(f"{index.generation} is built, and has no more articles than what answers.")
-    not_ready = _NotReady(index, model, schedule.audit_name, wanted)
+    not_ready = _NotReady(index, model, schedule.audit_name, unmeasured=wanted)
     if ready is None or not checked:
         raise not_ready
     if not (ready.only_unmeasured if wanted else not (ready.refusal or ready.doubts)):
