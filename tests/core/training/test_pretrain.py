@@ -278,7 +278,7 @@ def killed_at_the_end(monkeypatch: pytest.MonkeyPatch, words: list[str], run: Pa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("realm_core.training.pretrain.publish", killed)
+        patched.setattr("realm_core.training.stage.Stage.publish", killed)
         with pytest.raises(KeyboardInterrupt):
             activity_of("pretrain", words, run=run)
 
