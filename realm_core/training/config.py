@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from realm_core.model.config import MASKED_PAIR_WORDPIECES, MASKED_SENTENCE_WORDPIECES, POSITIONS, Normalisation
 from realm_core.settings import (
@@ -131,11 +131,22 @@ class PretrainConfig(TrainingSettings):
         "starts it; in-loop: training waits for each rebuild; never: the first index stays",
     )
     refresh_every: int = setting(
-        500, "steps between the snapshots that the index is rebuilt from (paper: about 500)", ge=1
+        500,
+        "steps between the snapshots that the index is rebuilt from (paper: about 500); less than steps, unless "
+        "refresh is never",
+        ge=1,
     )
 
+    _INDEX_MAY_STAY: ClassVar[str] = ", set refresh to never if the first index is to stay,"
+
     def check_together(self) -> None:
-        """The sentence leaves room for a part of the block."""
+        """The index is refreshed at least once, if at all; the sentence leaves room for a part of the block."""
+        if self.refresh != "never" and self.refresh_every >= self.steps:
+            raise SettingError(
+                "refresh_every",
+                f"must be less than the {self.steps:,} steps, not {self.refresh_every:,}: the index would never be "
+                f"refreshed. Lower it{self._INDEX_MAY_STAY} or raise steps.",
+            )
         least = self.query_wordpieces + _ROOM + (_TITLE if self.title else 0)
         if self.pair_wordpieces < least:
             behind = " and the title" if self.title else ""

@@ -97,11 +97,6 @@ def main(task: Pretrain, stage: Stage) -> None:
     if world.leads:
         forget_after(stage.run, loop.saved_step() or 0)
     world.wait()
-    if config.refresh != "never" and config.refresh_every >= config.steps:
-        reporting.say(
-            f"No step will use another index than the first: refresh_every is {config.refresh_every:,}, and there are "
-            f"only {config.steps:,} steps."
-        )
     with ExitStack() as stack:
         if config.refresh == "process" and world.leads:
             builder = builder_device(task.builder_device, places(pick_device(task.device)), stage.activity)

@@ -64,7 +64,7 @@ _MARKDOWN: Final = (
     b"---\ntitle: Turku\nlang: en\n---\n# Turku\n\nA *city* in [Finland](https://e.org).\n\n- castle\n  1. old\n\n"
     b"| Year | Mayor |\n|---|---|\n| 2017 | Arve |\n\n> quoted\n\n```\ncode\n```\n\n<div>html</div>\n\nSights\n------",
 )
-TOMLS: Final = (b'seed = 3\nsteps = 10\nlearning_rate = 1e-4\nmasking = "span"\ntitle = true\n',)
+TOMLS: Final = (b'seed = 3\nsteps = 10\nlearning_rate = 1e-4\nmasking = "span"\nrefresh = "never"\n',)
 ABLATIONS: Final = (b'[ict]\nsteps = 5\n[pretrain]\nsteps = 1000\nrefresh = "in-loop"\n[evaluate]\nk = 3\n',)
 METRICS: Final = b'{"step": 1, "time": 2.5, "loss": 3.0}\n{"step": 2, "time": 3.5, "loss": 2.0, "name": "x"}\n'
 JOURNAL: Final = (

@@ -65,6 +65,9 @@ def test_settings_that_do_not_go_together_are_named() -> None:
     assert flat(read.task)["pair_wordpieces"] == 64  # less than there must be where 96 are the sentence's
     errors = refused("pretrain", {**start, "query_wordpieces": 64, "pair_wordpieces": 64})
     assert list(errors) == ["pair_wordpieces"] and errors["pair_wordpieces"].startswith("must be at least 80, ")
+    errors = refused("pretrain", {**start, "steps": 100})  # with the default of 500 for refresh_every
+    assert list(errors) == ["refresh_every"] and errors["refresh_every"].startswith("must be less than the 100 steps")
+    assert KINDS["pretrain"].read({**start, "steps": 100, "refresh": "never"})
 
 
 def test_questions_to_measure_by_are_not_learnt_from() -> None:

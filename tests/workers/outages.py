@@ -123,7 +123,7 @@ class Training:
         wait_until(lambda: self.told()["state"] == "stopped")
         # With fewer steps than it has done it ends at once.
         self._running.execute(
-            "UPDATE webapp_job SET parameters = parameters || '{\"steps\": 1}' WHERE parent_id IS NULL"
+            "UPDATE webapp_job SET parameters = parameters || '{\"steps\": 21}' WHERE parent_id IS NULL"
         )
         assert self._running.call("POST", f"{self._path}/resume", {}, admin)[0] < 300
         wait_until(lambda: self.told()["state"] not in ("queued", "running"))

@@ -58,7 +58,7 @@ def test_the_index_follows_a_training_that_survives_both_workers(
         reached = step()
         wait_until(lambda: built_at() > reached + 10)  # both go on
 
-    Job.objects.filter(pk=job.pk).update(parameters={**Job.objects.get(pk=job.pk).parameters, "steps": 1})
+    Job.objects.filter(pk=job.pk).update(parameters={**Job.objects.get(pk=job.pk).parameters, "steps": 21})
     job.refresh_from_db()
     assert jobs.stop(job, by=None)
     wait_for_state(job, "stopped")

@@ -179,6 +179,16 @@ def test_what_one_stage_cannot_have_is_named(kind: type, override: str, message:
         read_settings(kind, None, [override])
 
 
+def test_an_index_that_would_never_be_refreshed_is_refused() -> None:
+    for refresh in ("process", "elsewhere", "in-loop"):
+        words = [f"refresh={refresh!r}", "steps=500"]
+        message = "^refresh_every must be less than the 500 steps, not 500: .* set refresh to never if the first index is"
+        with pytest.raises(RealmError, match=message):
+            read_settings(PretrainConfig, None, words)
+        assert read_settings(PretrainConfig, None, [*words, "refresh_every=499"]).refresh_every == 499
+    assert read_settings(PretrainConfig, None, ["refresh='never'", "steps=500"]).steps == 500
+
+
 @pytest.mark.parametrize(("query", "pair", "title"), [(96, 112, "false"), (16, 32, "false"), (96, 177, "true")])
 def test_a_pair_has_room_for_some_of_a_block(tmp_path: Path, query: int, pair: int, title: str) -> None:
     path = tmp_path / "c.toml"

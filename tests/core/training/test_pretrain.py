@@ -314,10 +314,6 @@ def test_a_checkpoint_that_began_with_other_spans_is_refused(
     ("settings", "said"),
     [
         (
-            {"refresh": "elsewhere", "refresh_every": 2},
-            "No step will use another index than the first: refresh_every is 2, and .* 2 steps",
-        ),
-        (
             {"refresh": "elsewhere", "refresh_every": 1},
             "The index was never replaced: no new one arrived in time",
         ),
@@ -332,7 +328,7 @@ def test_an_index_that_stays_is_told_of(
     for way in ("say", "warn"):
         monkeypatch.setattr(Activity, way, lambda self, message: told.append(message))
     activity_of("pretrain", towns.pretrain(tmp_path / "made", SHORT | settings), run=tmp_path / "run")
-    about = [sentence for sentence in told if re.search("replaced|another index", sentence)]
+    about = [sentence for sentence in told if "replaced" in sentence]
     assert len(about) == (said is not None) and (said is None or re.match(said, about[0]))
 
 
