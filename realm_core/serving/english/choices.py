@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from realm_core.corpus.records import Span
-from realm_core.text.spelling import folded
+from realm_core.text.spelling import folded, folded_places
 from realm_core.text.wordpieces import Encoded
 
 _ARTICLE: Final = r"(?:an?|the)"
@@ -56,28 +56,33 @@ class Choices:
 
     def chosen_in(self, text: str, start: int, end: int) -> Span | None:
         """Where text[start:end] has one of the options; None if it has none or several."""
-        found = list(self._pattern().finditer(folded(text[start:end]))) if self.options else []
-        if len({match.lastgroup for match in found}) != 1:
+        found = self._found(text[start:end]) if self.options else []
+        if len({option for option, _ in found}) != 1:
             return None
-        return start + found[0].start(), start + found[0].end()
+        first, last = found[0][1]
+        return start + first, start + last
 
     def spans_without(self, body: Encoded, text: str, longest: int) -> Tensor:
         """bool [L, M]: the spans of a block's text that do not name one option alone."""
-        plain = folded(text)
-        found = list(self._pattern().finditer(plain)) if len(plain) == len(text) else []
+        found = self._found(text)
         starts_L = torch.tensor([start for start, _ in body.offsets])
         ends_L = torch.tensor([end for _, end in body.offsets])
         # The ends of spans, [L, M]; of those that would end behind the last wordpiece any.
         ends_LM = torch.nn.functional.pad(ends_L, (0, longest - 1)).unfold(0, longest, 1)
         named_LM = torch.zeros(ends_LM.shape, dtype=torch.int32)
-        for option in {match.lastgroup for match in found}:
-            own = [match.span() for match in found if match.lastgroup == option]
+        for option in {option for option, _ in found}:
+            own = [span for named, span in found if named == option]
             within = torch.stack([(starts_L[:, None] <= first) & (last <= ends_LM) for first, last in own])
             named_LM += within.any(0)
         return named_LM != 1
 
-    def _pattern(self) -> re.Pattern[str]:
-        return _any_of(self.options)
+    def _found(self, text: str) -> list[tuple[str | None, Span]]:
+        """The options in a text, each with its place there."""
+        plain, places = folded_places(text)
+        found = _any_of(self.options).finditer(plain)
+        return [
+            (one.lastgroup, (places[one.start()], max(places[one.end()], places[one.end() - 1] + 1))) for one in found
+        ]
 
 
 def _options_in(text: str) -> tuple[str, ...]:

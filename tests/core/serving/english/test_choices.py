@@ -50,11 +50,12 @@ def test_other_questions(question: str) -> None:
     assert Choices.of(question).options == ()
 
 
-def test_only_spans_with_one_option_answer() -> None:
-    text = "The White Nile joins the Blue Nile, not the Danube."
+@pytest.mark.parametrize("before", ["", "½ of it … "])  # which become longer where accents go
+def test_only_spans_with_one_option_answer(before: str) -> None:
+    text = f"{before}The White Nile joins the Blue Nile, not the Danube."
     block = Block(0, "0" * 32, "Nile", text, 0, 0, len(text), "", "")
     [body] = Wordpieces.default().encode([text])
-    longest = 12
+    longest = 16
     lowered_LM = Rules.of("Which is longer, the Nile or the Danube?").applied(
         torch.zeros(len(body.offsets), longest), block, body
     )
@@ -78,6 +79,10 @@ def test_only_spans_with_one_option_answer() -> None:
         ("Is it a planet or a star?", "dwarf planet", "planet"),
         ("What is Pluto?", "dwarf planet", "dwarf planet"),
         ("Is a bat a bird or a mammal?", "neither mammal nor bird", "neither mammal nor bird"),
+        # Characters that become several or none without accents and capitals.
+        ("Which is longer, the Nile or the Danube?", "½ … of the Nile’s", "Nile"),
+        ("Is it Malmö or Lund?", "Cafe\u0301s of Malmo\u0308", "Malmo\u0308"),
+        ("Which is older, Rome or İzmir?", "İİ of ﬁne Rome", "Rome"),
     ],
 )
 def test_the_option_is_displayed(question: str, marked: str, shown: str) -> None:
