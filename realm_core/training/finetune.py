@@ -88,6 +88,7 @@ def _finetune(task: Finetune, stage: Stage) -> None:
     given = sum(map(len, files.values()))
     counted = {"given": given, "learnt": len(set(map(id, learnt))), "held_out": len(held_out)}
     reporting.say(f"{len(learnt):,} questions to train on, {len(held_out):,} held out.")
+    stage.tell_none_held_out(len(held_out), given, "questions", config.holdout)
     for part in (model.query, model.reader):
         made_ready(part, device, config.dropout)
     if config.query_lr == 0:

@@ -89,6 +89,7 @@ def main(task: Ict, stage: Stage) -> None:
             f"{task.corpus} holds {len(learnt)} blocks to train on besides those held out; at least {2 * world.size} "
             "are needed, two for each process, so that every sentence has a negative.",
         )
+    stage.tell_none_held_out(len(held_out), len(learnt), "blocks", config.holdout)
     examples = min(config.batch, len(learnt))
     _check_parts(examples, config.at_once, world)
     model = load_model(task.model)

@@ -47,6 +47,7 @@ def main(task: Mlm, stage: Stage) -> None:
     learnt, held_out = (np.array(rows) for rows in split_passages(tokens.text_hashes_N, config.holdout))
     if not len(learnt):
         raise RealmError(f"{task.corpus} holds no blocks to train on besides those held out.")
+    stage.tell_none_held_out(len(held_out), len(learnt), "blocks", config.holdout)
 
     def losses_of(number: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
         draw = np.random.default_rng([config.seed, number, 1])

@@ -84,6 +84,7 @@ def main(task: Pretrain, stage: Stage) -> None:
     passages = split_passages(hashes_N[spans.rows_N], config.holdout)
     if not passages[0]:
         raise RealmError("The spans hold no passage to train on besides those held out.")
+    stage.tell_none_held_out(len(passages[1]), len(passages[0]), "passages", config.holdout)
     free = ("steps", "checkpoint_every", "metrics_every", "refresh", "refresh_every", "at_once")
     identity = identity_of(
         model=model.hash,

@@ -53,6 +53,14 @@ class Stage:
         """For what all processes do, and one reports."""
         return self.activity if self.world.leads else Activity(quiet=True)
 
+    def tell_none_held_out(self, held_out: int, given: int, what: str, holdout: float) -> None:
+        """Say that a share of so few came to none: a hash decides about each of them, so 3 % of 60 may be none."""
+        if holdout and not held_out:
+            self.reporting.say(
+                f"None of the {given:,} {what} is held out, as a hash of each decides about it: nothing is measured "
+                f"during the training. A share (holdout) above {holdout:g} may hold some out."
+            )
+
     def open_tokens(self, snapshot: Snapshot) -> BlockTokens:
         """The wordpieces of a snapshot, which one process makes if they are missing."""
         if self.world.leads:

@@ -71,6 +71,7 @@ def main(task: TrainReader, stage: Stage) -> None:
     loop = stage.loop(groups, identity, steps=config.steps)
     rows = sum(map(len, learnt))
     stage.activity.say(f"{rows:,} rows of {len(learnt):,} to train on, those of {len(held_out):,} held out.")
+    stage.tell_none_held_out(len(held_out), len(learnt), "questions", config.holdout)
     measured = _train(loop, step, learnt, held_out, config)
     adapter = Adapter(task.model, _adapter(reader), continues) if config.low_rank else None
     names = ", ".join(path.stem for path in task.rows)

@@ -89,6 +89,7 @@ def _train(task: TrainRetriever, indexes: Sequence[Searched], stage: Stage) -> N
     learnt, held_out, about, counted = _supervision(task, indexes, model, stage)
     count = sum(len(one.drawn) for one in learnt)
     stage.activity.say(f"{count:,} to learn, {sum(len(one.questions) for one in held_out):,} to measure recall with.")
+    stage.tell_none_held_out(counted["held_out"], counted["given"], "questions", config.holdout)
     continues = _choose_parameters(model.query, config, task.model)
     step = RetrieverStep(model.query, others=config.others, device=stage.device)
     batches = Batches(learnt, config)

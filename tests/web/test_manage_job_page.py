@@ -359,6 +359,17 @@ def test_a_job_whose_questions_were_removed_is_not_resumed(staff: Person) -> Non
     assert one.state == JobState.STOPPED
 
 
+def test_a_share_held_out_that_came_to_none_is_told_of(staff: Person) -> None:
+    result = {"held_out": {}, "questions": {"given": 60, "learnt": 60, "held_out": 0}}
+    one = job(kind="finetune", state=JobState.SUCCEEDED, parameters={"holdout": 0.03}, result=result)
+    says = '<dt>Held out</dt><dd class="num">none: the share of so few came to none'
+    assert says in page(staff, one).content.decode()
+    for more in ({"parameters": {"holdout": 0.0}}, {"result": {}}, {"result": {"held_out": {"loss": 2.0}}}):
+        Job.objects.filter(pk=one.pk).update(parameters={"holdout": 0.03}, result=result)
+        Job.objects.filter(pk=one.pk).update(**more)
+        assert says not in page(staff, one).content.decode()
+
+
 @pytest.mark.parametrize(("steps", "says"), [((), "never"), ((500,), "once"), ((500, 1000, 1000), "2 times")])
 def test_a_pretraining_says_how_often_its_index_was_replaced(staff: Person, steps: tuple[int, ...], says: str) -> None:
     one = job(kind="pretrain", queue="train", state=JobState.SUCCEEDED, result={"held_out": {}})

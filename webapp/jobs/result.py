@@ -80,6 +80,8 @@ def figures(job: Job) -> list[tuple[str, str]]:
     if isinstance(questions, dict):  # an ablation has a list
         named.append(("Questions learnt", f"{questions['learnt']:,} of {questions['given']:,}"))
         of = f"{questions['held_out']:,} held out"
+    if job.result and not held_out and job.parameters.get("holdout"):
+        named.append(("Held out", "none: the share of so few came to none, and nothing was measured"))
     if job.kind == _PRETRAIN and job.result and job.parameters.get("refresh") != "never":
         named.append(("Index replaced while it was trained", _times_replaced(job)))
     return named + [(f"{of}: {_label(name)}", _formatted(name, value)) for name, value in sorted(held_out.items())]

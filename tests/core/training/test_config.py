@@ -182,7 +182,9 @@ def test_what_one_stage_cannot_have_is_named(kind: type, override: str, message:
 def test_an_index_that_would_never_be_refreshed_is_refused() -> None:
     for refresh in ("process", "elsewhere", "in-loop"):
         words = [f"refresh={refresh!r}", "steps=500"]
-        message = "^refresh_every must be less than the 500 steps, not 500: .* set refresh to never if the first index is"
+        message = (
+            "^refresh_every must be less than the 500 steps, not 500: .* set refresh to never if the first index is"
+        )
         with pytest.raises(RealmError, match=message):
             read_settings(PretrainConfig, None, words)
         assert read_settings(PretrainConfig, None, [*words, "refresh_every=499"]).refresh_every == 499

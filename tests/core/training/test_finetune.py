@@ -193,6 +193,14 @@ def test_excluded_articles_answer_nothing(deployment: Deployment, tmp_path: Path
     assert "\n10 questions to train on, 0 held out." in said
 
 
+@pytest.mark.parametrize(("share", "told"), [("1e-6", 1), ("0.0", 0), ("0.5", 0)])
+def test_a_share_of_the_questions_that_comes_to_none_is_told_of(
+    deployment: Deployment, tmp_path: Path, share: str, told: int
+) -> None:
+    said = said_of(deployment, tmp_path, {"holdout": share})
+    assert said.count("\nNone of the 12 questions is held out, as a hash of each decides about it: nothing") == told
+
+
 def test_a_question_that_is_too_long_is_cut(deployment: Deployment, tmp_path: Path) -> None:
     """No encoder has places for 600 wordpieces; whoever asks it later is cut to the same 64."""
     asked = [{**row, "question": f"{'why ' * 600}{row['question']}"} for row in questions()]

@@ -64,6 +64,21 @@ def test_a_text_is_held_out_wherever_it_stands() -> None:
         assert {texts[place] for place in own} == {[*reversed(texts), *texts[:3]][place] for place in places}
 
 
+@pytest.mark.parametrize(("share", "told"), [(1e-9, 1), (0.0, 0), (0.2, 0)])
+@pytest.mark.parametrize("name", ["ict", "mlm", "pretrain"])
+def test_a_share_of_the_passages_that_comes_to_none_is_told_of(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, share: float, told: int
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(Activity, "say", lambda self, message: said.append(message))
+    settings: dict[str, Any] = {"steps": 1, "batch": 2, "holdout": share}
+    words = towns.warm_up(tmp_path / "made", settings)
+    if name == "pretrain":
+        words = towns.pretrain(tmp_path / "made", settings | {"k": 3, "refresh": "never"})
+    activity_of(name, words, run=tmp_path / "run")
+    assert sum("is held out, as a hash of each decides about it" in sentence for sentence in said) == told
+
+
 @pytest.mark.timeout(900)  # a process is started, on a machine that may be busy
 @pytest.mark.parametrize("run", ["run", None])
 def test_who_comes_second_into_a_folder_waits_and_finds_the_model_made(
