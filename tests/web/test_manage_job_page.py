@@ -159,7 +159,12 @@ def test_a_job_names_the_schedule_that_started_it(staff: Person) -> None:
         assert said is not None
         return said[1]
 
-    assert told() == f'<a href="/manage/schedules/{schedule.pk}/">{schedule}</a>'
+    link = f'<a href="/manage/schedules/{schedule.pk}/">{schedule}</a>'
+    assert told() == link
+    part = job(state=JobState.QUEUED, kind=JobKind.INDEX_SHARD, parent=started)
+    for listed in ("", f"?part_of={started.pk}"):
+        assert f'<td data-label="Started by">{link}</td>' in staff.client.get(f"/manage/jobs/{listed}").content.decode()
+    part.delete()
     number = schedule.pk
     scheduling.remove(schedule, by=None)
     assert f"schedule {number}" in told() and "href" not in told()

@@ -94,7 +94,7 @@ def test_a_training_that_ends_well_begins_what_waits_for_a_new_model(work: Work)
     assert building.parameters["model"] == training.model_versions.get().pk
     assert building.parameters["corpus"] == work.corpus.pk
     schedule.refresh_from_db()
-    assert (schedule.last_job, jobs.who_started(building)) == (building, schedule)
+    assert (schedule.last_job, jobs.who_started([building])[building.pk]) == (building, schedule)
 
 
 def test_a_model_learns_from_questions_but_not_what_is_measured(work: Work) -> None:

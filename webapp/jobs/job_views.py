@@ -207,7 +207,7 @@ def _lasting(job: Job) -> dict[str, Any]:
         "works_on": [line for one in kind.inputs if (line := _works_on(one, job.records(one.name)))],
         "own_settings": own,
         "default_settings": default,
-        "started_by": job.created_by or jobs.who_started(job),
+        "started_by": jobs.who_started([job])[job.pk],
         "audit": job.audit.select_related("by")[:10],
     }
 

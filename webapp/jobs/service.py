@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -73,10 +74,19 @@ def carried_over(earlier: Job) -> dict[str, Any]:
     return {name: value for name, value in earlier.parameters.items() if name in names}
 
 
-def who_started(job: Job) -> Schedule | str:
-    """The schedule that started a job, else the name of the person or actor; "" if unknown."""
-    name = job.audit.filter(action="job.start").values_list("name", flat=True).first() or ""
-    return Schedule.of_audit_name(name) or name
+def who_started(jobs: Collection[Job]) -> dict[uuid.UUID, User | Schedule | str]:
+    """By the jobs' ids: the person or schedule that started each, else the name of the actor; "" if unknown.
+
+    A part is started by whoever started its whole.
+    """
+    entries = AuditEntry.objects.filter(action="job.start", job__in={job.parent_id or job.pk for job in jobs})
+    names = dict(entries.order_by("-pk").values_list("job_id", "name"))
+    schedules = {one.audit_name: one for one in Schedule.of_audit_names(set(names.values()))}
+    started: dict[uuid.UUID, User | Schedule | str] = {}
+    for job in jobs:
+        name = names.get(job.parent_id or job.pk) or ""
+        started[job.pk] = job.created_by or schedules.get(name, name)
+    return started
 
 
 def stop(job: Job, *, by: User | str | None) -> bool:

@@ -97,8 +97,11 @@ def _table(request: HttpRequest) -> dict[str, Any]:
     if queue in Queue.values:
         found = found.filter(queue=queue)
     goes_on = Q(state__in=ACTIVE) | Q(state=JobState.INTERRUPTED, interruptions__lte=MAX_INTERRUPTIONS)
+    page = numbered_page(request, found)
+    started_by = jobs.who_started(list(page))
     return {
-        "page": numbered_page(request, found),
+        "page": page,
+        "rows": [(job, started_by[job.pk]) for job in page],
         "any_active": Job.objects.filter(goes_on).exists(),
         "whole": whole,
         "show": show,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar, Final
 
 from django.conf import settings
@@ -117,10 +118,10 @@ class Schedule(models.Model):
         return f"{self.AUDIT_NAME}{self.pk}"
 
     @classmethod
-    def of_audit_name(cls, name: str) -> Schedule | None:
-        """The schedule with this name in the audit trail."""
-        number = name.removeprefix(cls.AUDIT_NAME)
-        return cls.objects.filter(pk=number).first() if number != name and number.isdecimal() else None
+    def of_audit_names(cls, names: Iterable[str]) -> list[Schedule]:
+        """The schedules with these names in the audit trail."""
+        numbers = [name.removeprefix(cls.AUDIT_NAME) for name in names if name.startswith(cls.AUDIT_NAME)]
+        return list(cls.objects.filter(pk__in=[number for number in numbers if number.isdecimal()]))
 
     @property
     def when(self) -> str:
