@@ -142,6 +142,29 @@ def test_a_job_whose_run_folder_was_removed_begins_anew(staff: Person) -> None:
     assert "It goes on from what it had finished" in page(staff, one).content.decode()
 
 
+def test_the_time_of_a_resumed_job_is_that_of_all_its_attempts(staff: Person) -> None:
+    client = TokenClient(staff.user, "operate")
+    ended = timezone.now()
+    one = job(state=JobState.FAILED, started_at=ended - timedelta(minutes=3), finished_at=ended)
+    assert ' num">after 3 min 00 s</span>' in page(staff, one).content.decode()
+    assert client.get(f"/api/v1/jobs/{one.pk}").json()["ran_before_s"] == 0
+    for before in (180, 240):
+        assert one.resume() and one.ran_before == timedelta(seconds=before)
+        assert "It has run for" in page(staff, one).content.decode()
+        again = timezone.now()
+        Job.objects.filter(pk=one.pk).update(
+            state=JobState.FAILED, started_at=again - timedelta(seconds=60), finished_at=again
+        )
+    text = page(staff, one).content.decode()
+    assert (
+        "after 5 min 00 s in all, 1 min 00 s of it since it was resumed</span>" in text
+        and "<dt>Last started</dt>" in text
+    )
+    assert client.get(f"/api/v1/jobs/{one.pk}").json()["ran_before_s"] == 240
+    Job.objects.filter(pk=one.pk).update(started_at=None)  # it was stopped while it waited
+    assert one.resume() and one.ran_before == timedelta(seconds=240)
+
+
 # ── Who started it ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 

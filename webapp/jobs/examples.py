@@ -67,6 +67,7 @@ JOB: Final[dict[str, Any]] = {
     "queued_at": "2026-01-31T12:00:00Z",
     "started_at": "2026-01-31T12:00:01Z",
     "finished_at": None,
+    "ran_before_s": 0.0,
     "resumes_at": None,
     "last_metrics": None,
     "parts": [],

@@ -148,7 +148,7 @@ def _live(job: Job) -> dict[str, Any]:
         "progress": progress(job),
         "goes_on": _goes_on(job),
         "waiting_long": waiting_long,
-        "took": _took(job),
+        **_times(job),
         # A whole's progress is that of its parts, so it may have no run folder.
         "begins_anew": job.can_resume and not job.run_dir.is_dir() and not job.parts.exists(),
         "gone": jobs.gone(job),
@@ -220,11 +220,17 @@ def _works_on(one: Input, ids: list[int]) -> tuple[str, list[object]] | None:
     return one.name.capitalize(), [found.get(pk, "not there any more") for pk in ids]
 
 
-def _took(job: Job) -> str:
-    """The time since it was last started."""
+def _times(job: Job) -> dict[str, str]:
+    """took: how long it has run in all, "" before it runs. since_resumed: how much of that, if it was resumed.
+
+    ran_before: how long a job ran that waits to be resumed.
+    """
+    before = duration(job.ran_before.total_seconds()) if job.ran_before else ""
     if job.started_at is None or job.state == JobState.QUEUED:
-        return ""
-    return duration(((job.finished_at or timezone.now()) - job.started_at).total_seconds())
+        return {"took": "", "ran_before": before}
+    lately = (job.finished_at or timezone.now()) - job.started_at
+    since_resumed = duration(lately.total_seconds()) if before else ""
+    return {"took": duration((job.ran_before + lately).total_seconds()), "since_resumed": since_resumed}
 
 
 def progress(job: Job) -> dict[str, Any]:

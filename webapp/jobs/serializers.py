@@ -53,14 +53,21 @@ class JobSerializer(RecordSerializer):
         allow_null=True, help_text="When an interrupted job resumes by itself; null: only on request."
     )
     created_by = person_field()
+    ran_before_s = serializers.SerializerMethodField(
+        help_text="Seconds that it ran in all before it was last resumed; started_at is of the time since."
+    )
 
     class Meta:
         model = Job
         fields = [
             *("id", "kind", "title", "queue", "state", "parameters", "progress", "result", "error", "attempt"),
             *("parent", "settings_of", "pinned", "created_by", "created_at", "queued_at", "started_at", "finished_at"),
-            "resumes_at",
+            *("ran_before_s", "resumes_at"),
         ]
+
+    def get_ran_before_s(self, job: Job) -> float:
+        """Of all attempts before."""
+        return job.ran_before.total_seconds()
 
 
 class PartSerializer(RecordSerializer):

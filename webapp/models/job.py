@@ -30,6 +30,7 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.db import IntegrityError, models, transaction
+from django.db.models import F
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -96,6 +97,7 @@ class Job(models.Model):
     sent_at = models.DateTimeField(null=True, blank=True, help_text="When a message last told the workers of it.")
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
+    ran_before = models.DurationField(default=timedelta, help_text="How long it ran before it was last resumed.")
 
     class Meta:
         ordering = ["-created_at"]
@@ -172,7 +174,7 @@ class Job(models.Model):
                     state=JobState.RUNNING,
                     lease_owner=owner,
                     lease_expires_at=now + timedelta(seconds=lease_s),
-                    fruitless=models.F("fruitless") + 1,
+                    fruitless=F("fruitless") + 1,
                     started_at=Coalesce("started_at", now),  # a later claim continues the same run
                     finished_at=None,
                     error="",
@@ -187,7 +189,7 @@ class Job(models.Model):
 
     def begin(self, owner: str) -> bool:
         """Count an attempt, right before its process is started. False: `owner` holds the job no longer."""
-        return self._changed(self._held_by(owner).update(attempt=models.F("attempt") + 1))
+        return self._changed(self._held_by(owner).update(attempt=F("attempt") + 1))
 
     def share(self, owner: str, devices: Sequence[str]) -> str:
         """The device with the fewest jobs, on which this job is registered.
@@ -251,7 +253,7 @@ class Job(models.Model):
             "finished_at": timezone.now(),
         }
         if state == JobState.INTERRUPTED:
-            values["interruptions"] = models.F("interruptions") + 1
+            values["interruptions"] = F("interruptions") + 1
         if log is not None:
             values["log"] = _log_tail(log)
         if progress is not None:
@@ -268,7 +270,7 @@ class Job(models.Model):
         held = type(self).objects.filter(pk=self.pk, lease_owner=owner)
         values: dict[str, Any] = {"error": error} | ({} if log is None else {"log": _log_tail(log)})
         if not fruitless:
-            values["fruitless"] = models.F("fruitless") - 1
+            values["fruitless"] = F("fruitless") - 1
         won = self._let_go(
             held.filter(state=JobState.RUNNING), state=JobState.QUEUED, queued_at=now, **values
         ) or self._let_go(held.filter(state=JobState.STOPPING), state=JobState.STOPPED, finished_at=now)
@@ -279,7 +281,7 @@ class Job(models.Model):
     def wait_for_parts(self, owner: str) -> bool:
         """Leave the job running, held by its parts and no worker. False: it is to stop, or `owner` has lost it."""
         held = self._held_by(owner).filter(state=JobState.RUNNING)
-        fruitless = models.F("fruitless") - 1  # handing out is no attempt
+        fruitless = F("fruitless") - 1  # handing out is no attempt
         return self._changed(held.update(lease_owner=ITS_PARTS, lease_expires_at=None, fruitless=fruitless))
 
     def parts_ended(self, state: JobState, *, error: str = "") -> bool:
@@ -294,7 +296,7 @@ class Job(models.Model):
         values: dict[str, Any] = {"state": state, "error": error, "finished_at": now}
         if state == JobState.INTERRUPTED:
             held = held.filter(state=JobState.RUNNING)
-            values["interruptions"] = models.F("interruptions") + 1
+            values["interruptions"] = F("interruptions") + 1
         return self._changed(self._let_go(held, **values))
 
     def again(self) -> bool:
@@ -332,7 +334,7 @@ class Job(models.Model):
                 job._let_go(same, state=JobState.STOPPED, finished_at=now)
             elif job.fruitless >= MAX_ATTEMPTS:
                 error = f"The worker was lost {MAX_ATTEMPTS} times while it ran this."
-                counted = models.F("interruptions") + 1
+                counted = F("interruptions") + 1
                 job._let_go(same, state=JobState.INTERRUPTED, finished_at=now, error=error, interruptions=counted)
             elif job._changed(job._let_go(same, state=JobState.QUEUED, queued_at=now, error=_LOST)):
                 requeued.append(job)
@@ -407,6 +409,7 @@ class Job(models.Model):
                 queued_at=timezone.now(),
                 fruitless=0,
                 error="",
+                ran_before=F("ran_before") + Coalesce(_RAN, timedelta()),
                 started_at=None,
                 finished_at=None,
                 **values,
@@ -421,6 +424,7 @@ class Job(models.Model):
 
 _ROWS_AT_ONCE: Final = 500  # databases limit the values of one statement
 _LOST: Final = "The worker was lost while it ran this; another goes on with it."
+_RAN: Final = models.ExpressionWrapper(F("finished_at") - F("started_at"), output_field=models.DurationField())
 _NO_LEASE: Final[dict[str, Any]] = {"lease_owner": "", "lease_expires_at": None}
 
 
