@@ -80,6 +80,10 @@ class AsyncOperators(AsyncSending):
         """A model version with its card."""
         return await self._do(Call("GET", f"/models/{model_id}", operating.Model))
 
+    async def add_model(self, shipped: str) -> operating.Model:
+        """Add a model that comes with the source, such as realm-mini; what was there already is returned as it is."""
+        return await self._do(Call("POST", "/models", operating.Model, body={"shipped": shipped}))
+
     async def remove_model(self, model_id: int) -> None:
         """Remove a model version that nothing uses."""
         await self._do(Call("DELETE", f"/models/{model_id}", None))

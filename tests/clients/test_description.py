@@ -46,6 +46,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "change_answers": (7,),
     "activate": (12,),
     **dict.fromkeys(("schedule", "change_schedule", "remove_schedule", "run_schedule"), (2,)),
+    "add_model": ("realm-mini",),
     "create_schedule": ("handbook", "new-model"),
 }
 

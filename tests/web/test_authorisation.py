@@ -119,6 +119,7 @@ PAGES = {
     "manage-models": Address("operate", GET, 200),
     "manage-model-remove": Address("operate", GET, 200, ("model",)),
     "manage-model": Address("operate", GET, 200, ("model",)),
+    "manage-model-add": Address("operate", POST, 302),
     "manage-model-pin": Address("operate", POST, 302, ("model",)),
     "manage-indexes": Address("operate", GET, 200),
     "manage-index": Address("operate", GET, 200, ("index id",)),

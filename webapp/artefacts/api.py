@@ -12,13 +12,15 @@ from django.urls import URLPattern, path
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.reverse import reverse
 
-from webapp.artefacts import examples, removing
+from webapp.artefacts import examples, removing, shipped
 from webapp.artefacts import serializers as shown
 from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, ModelVersion, Purpose, QuestionSet, SpanSet
+from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.base import OperatorView
 from webapp.rest.lists import RecordList
-from webapp.rest.operation import given, operation
+from webapp.rest.operation import given, operation, sent
 from webapp.rest.parameters import ListFilter, by_id, by_text, by_time, by_word
 
 
@@ -144,6 +146,33 @@ def _list_address(listed: ListedRecords) -> URLPattern:
         def get(self, _request: Request) -> QuerySet[Any]:
             return listed.record._default_manager.prefetch_related(*listed.related)
 
+    if listed.record is ModelVersion:
+
+        class ModelsView(ListView):
+            """Many models, and adding one."""
+
+            @operation(
+                "add_model",
+                "Add a model that comes with the source",
+                "The first run adds one of them. 200: it was there already; 400: there is none of that name, and "
+                "`errors` has those that there are.",
+                takes=shown.NewModelSerializer,
+                gives={200: shown.ModelDetailSerializer, 201: shown.ModelDetailSerializer},
+                problems=[422],
+                examples=[
+                    sent("The smaller one", {"shipped": "realm-mini"}),
+                    given("Model", {**listed.example, **listed.more}, 200, 201),
+                ],
+            )
+            def post(self, request: Request, body: dict[str, Any]) -> Response:
+                if body["shipped"] not in (names := shipped.shipped_models()):
+                    raise InvalidRequest(FieldError("shipped", f"Must be one of {', '.join(names)}."))
+                model, new = shipped.record_shipped(body["shipped"], by=self.operator)
+                address = reverse("api-model", args=[model.pk], request=request)
+                shown_model = shown.ModelDetailSerializer(model).data
+                return Response(shown_model, status=201 if new else 200, headers={"Location": address})
+
+        return path(listed.name, ModelsView.as_view(), name=f"api-{listed.name}")
     return path(listed.name, ListView.as_view(), name=f"api-{listed.name}")
 
 

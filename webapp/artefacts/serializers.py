@@ -20,6 +20,7 @@ from webapp.models import (
 )
 from webapp.rest.serializers import (
     RecordSerializer,
+    StrictSerializer,
     person_field,
 )
 
@@ -64,6 +65,12 @@ class ModelDetailSerializer(ModelSerializer):
 
     class Meta(ModelSerializer.Meta):
         fields = [*ModelSerializer.Meta.fields, "card"]
+
+
+class NewModelSerializer(StrictSerializer):
+    """A model to add."""
+
+    shipped = serializers.CharField(max_length=200, help_text="Name of a model that comes with the source.")
 
 
 class IndexSerializer(RecordSerializer):

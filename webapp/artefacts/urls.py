@@ -8,6 +8,7 @@ from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion
 
 console = [
     path("models/", views.model_list, name="manage-models"),
+    path("models/add/", views.add_shipped, name="manage-model-add"),
     path("models/<int:pk>/", views.model_page, name="manage-model"),
     path("models/<int:pk>/remove/", remove_artefact, {"kind": ModelVersion}, name="manage-model-remove"),
     path("models/<int:pk>/pin/", views.pin_model, name="manage-model-pin"),

@@ -9,7 +9,9 @@ from django.db.models import Count, Prefetch
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
+from realm_core.errors import RealmError
 from webapp.artefacts.registering import search_of_index
+from webapp.artefacts.shipped import record_shipped, shipped_models
 from webapp.evaluations.service import latest_figures
 from webapp.feedback.service import by_deployment
 from webapp.models import (
@@ -38,7 +40,21 @@ def model_list(request: HttpRequest) -> HttpResponse:
     models = ModelVersion.objects.select_related("parent", "corpus", "job").prefetch_related(evaluations)
     page = numbered_page(request, models)
     rows = [(model, latest_figures(model)[:_SETS_SHOWN]) for model in page]
-    return render(request, "manage/models.html", {"page": page, "rows": rows, "active": Deployment.active()})
+    unused = [name for name, known in shipped_models().items() if known is None]
+    context = {"page": page, "rows": rows, "active": Deployment.active(), "shipped": unused}
+    return render(request, "manage/models.html", context)
+
+
+@console_action
+def add_shipped(request: HttpRequest) -> HttpResponse:
+    """Record a model that comes with the source."""
+    try:
+        model, new = record_shipped(request.POST.get("name", ""), by=staff_member(request))
+    except RealmError as error:
+        messages.error(request, str(error))
+        return redirect("manage-models")
+    messages.info(request, "It was added, and can be measured and deployed." if new else "It was there already.")
+    return redirect("manage-model", model.pk)
 
 
 @console_page
