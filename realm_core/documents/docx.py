@@ -12,6 +12,7 @@ from typing import Any
 
 import docx
 import lxml.etree
+from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.opc.exceptions import OpcError
 from docx.opc.oxml import parse_xml
 
@@ -41,14 +42,21 @@ def read_docx(path: Path, draft: Draft, limits: Limits) -> None:
     _check_archive(content, limits)
     try:
         document = docx.Document(io.BytesIO(content))
-        draft.title = document.core_properties.title or ""
-        draft.language = document.core_properties.language or _default_language(document)
+        if _has_properties(document):
+            draft.title = document.core_properties.title or ""
+            draft.language = document.core_properties.language or ""
+        draft.language = draft.language or _default_language(document)
         reader = _Body(document, draft)
         reader.read(document.element.body)
         reader.read_notes()
     # python-docx trusts a file's own description: missing parts, and parts of another kind, raise any of these.
     except (OpcError, LookupError, ValueError, TypeError, AttributeError, lxml.etree.LxmlError) as error:
         raise RealmError(f"is no whole DOCX file: {_reason(error)}.") from error
+
+
+def _has_properties(document: Any) -> bool:
+    """Whether the file has properties of its own, which not all programs write; python-docx would add some."""
+    return any(one.reltype == RELATIONSHIP_TYPE.CORE_PROPERTIES for one in document.part.package.rels.values())
 
 
 def _check_archive(content: bytes, limits: Limits) -> None:

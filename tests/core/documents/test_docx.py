@@ -170,6 +170,19 @@ def test_title_and_language_of_the_properties(reader: Reader) -> None:
     assert (read.title, read.language) == ("Turku", "fi")
 
 
+def test_a_file_without_properties_has_no_title_of_the_program_that_reads_it(reader: Reader) -> None:
+    """As online editors export it."""
+    document = docx.Document()
+    document.core_properties.title = "Old"
+    document.add_heading("Lantern Ferry", 1)
+    document.add_paragraph("It runs to Velmara.")
+    package = document.part.package
+    for name, one in list(package.rels.items()):
+        if one.reltype == RELATIONSHIP_TYPE.CORE_PROPERTIES:
+            del package.rels[name]
+    assert reader.one(saved(document), "ferry.docx").title == "Lantern Ferry"
+
+
 def test_links(reader: Reader) -> None:
     document = docx.Document()
     document.add_paragraph("Words.")
