@@ -7,6 +7,9 @@ import re
 import pytest
 
 from realm_core.errors import RealmError
+from realm_core.evaluation.answering_code import answering_code
+from realm_core.evaluation.tasks import Evaluate
+from realm_core.model.tasks import OWN
 from tests.web.conftest import Person
 from tests.web.console import ANSWERS, another_model, measured, question_set, write_files
 from tests.web.pages import stored
@@ -14,6 +17,7 @@ from webapp.evaluations import service as comparing
 from webapp.evaluations.service import Candidate, Differ
 from webapp.models import Collection, Deployment, Evaluation, Job, ModelVersion, Purpose, QuestionSet
 
+_K = Evaluate.model_fields["k"].default
 pytestmark = pytest.mark.django_db
 
 
@@ -83,6 +87,26 @@ def test_an_upgrade_between_two_evaluations_is_told_of(both: tuple[Evaluation, E
     assert told in staff.client.get(address).content.decode()
     Evaluation.objects.filter(pk=second.pk).update(figures=second.figures | {"of": {"code": "earlier"}})
     assert told not in staff.client.get(address).content.decode()
+
+
+def test_what_an_earlier_version_measured_is_told_of_wherever_it_is_listed(
+    both: tuple[Evaluation, Evaluation], staff: Person, curator: Person
+) -> None:
+    first, second = both
+
+    def told(address: str, person: Person = staff) -> int:
+        return person.client.get(address).content.decode().lower().count("earlier version")
+
+    own, other = f"/manage/evaluations/{first.pk}/", f"/manage/evaluations/{second.pk}/"
+    lists = ("/manage/models/", f"/manage/models/{first.model_id}/", f"/manage/indexes/{first.index_id}/")
+    for one in both:  # as the list of models shows it
+        values = {"k": _K, "normalisation": OWN, "figures": one.figures | {"of": {"code": answering_code()}}}
+        Evaluation.objects.filter(pk=one.pk).update(**values)
+    assert [told(address) for address in (own, other, *lists)] == [0, 0, 0, 0, 0]
+    Evaluation.objects.filter(pk=first.pk).update(figures=first.figures | {"of": {"code": "earlier"}})
+    assert [told(address) for address in (own, other, *lists)] == [1, 1, 1, 1, 1]
+    assert f"questions={first.questions_id}" in staff.client.get(own).content.decode()
+    assert (told(own, curator), "Measure again" in curator.client.get(own).content.decode()) == (1, False)
 
 
 def test_an_edit_between_two_evaluations_is_told_of(both: tuple[Evaluation, Evaluation], staff: Person) -> None:

@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q
 
 from realm_core.errors import RealmError
-from realm_core.evaluation.predictions import CODE, Prediction, read_predictions
+from realm_core.evaluation.predictions import Prediction, read_predictions
 from realm_core.evaluation.significance import Difference, paired_difference
 from realm_core.evaluation.tasks import Evaluate
 from realm_core.files import read_json
@@ -161,12 +161,7 @@ def edited_between(first: Evaluation, second: Evaluation) -> bool:
 
 def upgraded_between(first: Evaluation, second: Evaluation) -> bool:
     """Whether different versions of the program have answered, so that a difference is not the models' alone."""
-    return _code_of(first) != _code_of(second)
-
-
-def _code_of(evaluation: Evaluation) -> str:
-    """`answering_code` of the program that has answered; empty where it is not known."""
-    return str(evaluation.figures.get("of", {}).get(CODE, ""))
+    return first.code != second.code
 
 
 def asked_of(evaluation: Evaluation) -> tuple[int, str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from django.db import models
 
+from realm_core.evaluation.answering_code import answering_code
+from realm_core.evaluation.predictions import CODE
+
 
 class Evaluation(models.Model):
     """One measurement. Two are comparable if question set, sample, k and corpus are the same."""
@@ -42,3 +45,13 @@ class Evaluation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.model} on {self.questions.name}: exact match {self.exact_match:.1%}"
+
+    @property
+    def code(self) -> str:
+        """`answering_code` of the program that has answered; empty where it is not known."""
+        return str(self.figures.get("of", {}).get(CODE, ""))
+
+    @property
+    def is_of_this_version(self) -> bool:
+        """Whether this program would answer the same; another version of it may answer otherwise."""
+        return self.code == answering_code()
