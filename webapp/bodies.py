@@ -9,11 +9,13 @@ from typing import IO, Any, Final, TypeVar
 from django.conf import settings
 from django.core.handlers.wsgi import LimitedStream, WSGIRequest
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.utils.http import parse_header_parameters
 from gunicorn.http.errors import ParseException
 
 from webapp.access.roles import Action, may
-from webapp.pages.errors import refusal
+from webapp.pages.errors import refusal, wants_problem
+from webapp.pages.guards import to_login
 from webapp.rest.authentication import token_of
 
 _View = TypeVar("_View", bound=Callable[..., Any])
@@ -58,7 +60,7 @@ class BodyMiddleware:
 
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], _args: Any, _kwargs: Any
-    ) -> HttpResponse | None:
+    ) -> HttpResponseBase | None:
         """None if the request is acceptable."""
         if (request.content_params or {}).get("charset", "utf-8").lower() not in _CHARSETS:
             return refusal(request, 415, "What is sent here must be written in UTF-8.")
@@ -74,6 +76,12 @@ class BodyMiddleware:
             return None
         if action is not None and _may(request, action):
             most = larger
+        elif (
+            length.isdecimal()
+            and int(length) <= larger
+            and not (request.user.is_authenticated or wants_problem(request))
+        ):
+            return to_login(request)  # the session of who may send as much has ended
         if not length.isdecimal() or int(length) > most:
             return _too_large(request, most)
         return None

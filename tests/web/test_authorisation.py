@@ -358,7 +358,7 @@ def test_htmx_is_sent_to_the_login_as_a_whole(settings: Any, db: None) -> None:
     headers = {"HX-Request": "true", "HX-Current-URL": "http://testserver/history/?page=2"}
     response = Client(headers=headers).post("/", {"question": "Who?"})
     assert response.status_code == 200 and not response.content
-    assert response["HX-Redirect"] == "/accounts/login/?next=/history/%3Fpage%3D2"
+    assert response["HX-Redirect"] == "/accounts/login/?next=/history/%3Fpage%3D2&unsent=1"
 
 
 def test_a_closed_account_is_nobody(callers: Callers, settings: Any) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from django.conf import settings
+from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
 from tests.web.conftest import Person
+from tests.web.logged_in import logged_in
 from webapp.models import ApiToken, AuditEntry
 
 pytestmark = pytest.mark.django_db
@@ -68,3 +70,58 @@ def test_a_long_session_ends_when_its_user_becomes_staff(member: Person, client:
     _log_in(client, member)
     assert client.get("/manage/").status_code == 200
     assert client.session.get_expiry_age() == settings.STAFF_SESSION_SECONDS
+
+
+# ---- A form that was sent after the session had ended
+
+
+@pytest.mark.parametrize(
+    ("referer", "back"),
+    [
+        ("http://testserver/manage/jobs/new/ict/?model=1", "/manage/jobs/new/ict/%3Fmodel%3D1"),
+        ("http://testserver//evil.example/", "/evil.example/"),
+        ("http://evil.example/", "/manage/models/1/pin/"),
+        ("", "/manage/models/1/pin/"),
+    ],
+)
+def test_who_sends_a_form_without_a_session_is_told_and_comes_back_to_it(
+    staff: Person, client: Client, referer: str, back: str
+) -> None:
+    sent = client.post("/manage/models/1/pin/", {"pinned": "1"}, headers={"Referer": referer})
+    assert sent["Location"] == f"/accounts/login/?next={back}&unsent=1"
+    told = "nothing of it was saved"
+    assert told in client.get(sent["Location"]).content.decode()
+    assert told not in client.get(f"/accounts/login/?next={back}").content.decode()
+    staff.user.set_password("correct horse battery")
+    staff.user.save()
+    wrong = client.post("/accounts/login/?unsent=1", {"username": "Stella", "password": "wrong", "next": "/manage/"})
+    assert wrong.status_code == 200 and told in wrong.content.decode()
+    right = {"username": "Stella", "password": "correct horse battery", "next": "/manage/jobs/"}
+    assert client.post("/accounts/login/?unsent=1", right)["Location"] == "/manage/jobs/"
+
+
+def test_a_page_that_is_only_opened_without_a_session_says_nothing_of_a_form(client: Client) -> None:
+    assert client.get("/manage/models/")["Location"] == "/accounts/login/?next=/manage/models/"
+
+
+@pytest.mark.parametrize("address", ["/manage/documents/add/?way=file", "/manage/questions/"])
+def test_a_long_upload_without_a_session_leads_to_the_login_too(member: Person, client: Client, address: str) -> None:
+    """It is as long as only an admin's may be; "too large" was no answer to an admin who had been logged out."""
+
+    def sent(browser: Client, length: int) -> HttpResponse:
+        kind = {"content_type": "multipart/form-data; boundary=x", "CONTENT_LENGTH": str(length)}
+        referer = {"headers": {"Referer": f"http://testserver{address}"}}
+        return browser.generic("POST", address, b"--x--", **kind, **referer)  # type: ignore[arg-type, return-value]
+
+    assert sent(client, 5 << 20)["Location"].startswith("/accounts/login/?next=/manage/")
+    assert "unsent=1" in sent(client, 5 << 20)["Location"]
+    assert sent(client, 5 << 30).status_code == 413
+    assert sent(member.client, 5 << 20).status_code == 413
+
+
+def test_a_form_that_has_expired_names_its_page(member: Person) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    browser.cookies = logged_in(member.user).cookies
+    page = {"headers": {"Referer": "http://testserver/account/?a=1"}}
+    text = browser.post("/account/tokens/", {"name": "x"}, **page).content.decode()
+    assert "Nothing of it was saved" in text and '<a href="/account/?a=1">' in text

@@ -18,6 +18,7 @@ from django.shortcuts import redirect, render
 from webapp.access import limits
 from webapp.accounts import service as accounts
 from webapp.accounts.by_proxy import began_at_proxy
+from webapp.pages.guards import UNSENT
 
 
 class LoginForm(AuthenticationForm):
@@ -50,8 +51,9 @@ class LoginView(DjangosLoginView):
         return super().dispatch(request, *args, **kwargs)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """With whether people log in at the proxy."""
-        return super().get_context_data(**kwargs) | {"at_proxy": bool(settings.LOGIN_HEADER)}
+        """With whether people log in at the proxy, and whether this one has sent a form without a session."""
+        more = {"at_proxy": bool(settings.LOGIN_HEADER), "unsent": UNSENT in self.request.GET}
+        return super().get_context_data(**kwargs) | more
 
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         """An attempt."""

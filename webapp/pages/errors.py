@@ -13,6 +13,7 @@ from django.template.loader import render_to_string
 
 from realm_core.errors import CannotStore, EngineUnavailable
 from webapp.access.limits import TooManyQuestions
+from webapp.pages.guards import way_back
 from webapp.refusals import StateConflict
 from webapp.rest.problems import CONTENT_TYPE, DATABASE_ERRORS, describe, problem_page
 
@@ -24,7 +25,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """
     error = sys.exception()
     unavailable = describe(error) if isinstance(error, DATABASE_ERRORS) else None
-    if _wants_problem(request):
+    if wants_problem(request):
         if unavailable is not None:
             return JsonResponse(unavailable.body, status=503, headers=unavailable.headers, content_type=CONTENT_TYPE)
         return problem_page(500, "Something went wrong here; it is in the log.")
@@ -40,21 +41,21 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
         reason = "The Host header is not in ALLOWED_HOSTS."
     else:
         reason = "The request cannot be read."
-    if _wants_problem(request):
+    if wants_problem(request):
         return problem_page(400, reason)
     return HttpResponse(render_to_string("400.html", {"reason": reason}), status=400)
 
 
 def refusal(request: HttpRequest, status: int, reason: str) -> HttpResponse:
     """A request whose body is refused."""
-    if _wants_problem(request):
+    if wants_problem(request):
         return problem_page(status, reason)
     return render(request, "refused.html", {"reason": reason}, status=status)
 
 
 def login_refused(request: HttpRequest, reason: str) -> HttpResponse:
     """A person whom the proxy in front has logged in, and who has no account here or a closed one."""
-    if _wants_problem(request):
+    if wants_problem(request):
         return problem_page(403, reason)
     response = render(request, "login_refused.html", {"reason": reason}, status=403)
     response["Cache-Control"] = "no-store"
@@ -63,9 +64,9 @@ def login_refused(request: HttpRequest, reason: str) -> HttpResponse:
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """A form that was not sent from this site, or whose session has ended."""
-    if _wants_problem(request):
+    if wants_problem(request):
         return problem_page(403, "The CSRF token is missing or wrong.")
-    return render(request, "manage/csrf_failure.html", {"reason": reason}, status=403)
+    return render(request, "manage/csrf_failure.html", {"reason": reason, "back": way_back(request)}, status=403)
 
 
 def refused(request: HttpRequest, error: Exception, template: str, context: Mapping[str, Any]) -> HttpResponse:
@@ -92,5 +93,5 @@ _STATUS: Final[dict[type[Exception], int]] = {
 }
 
 
-def _wants_problem(request: HttpRequest) -> bool:
+def wants_problem(request: HttpRequest) -> bool:
     return request.path.startswith("/api/") or request.path == "/mcp"

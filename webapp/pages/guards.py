@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
 
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRedirect
@@ -16,6 +19,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from webapp.access.roles import Action, may
 
 View = Callable[..., HttpResponseBase]
+UNSENT: Final = "unsent"  # in the login page's address: who comes has sent a form, which was not taken
 
 
 def allowed(action: Action) -> Callable[[View], View]:
@@ -28,13 +32,20 @@ def allowed(action: Action) -> Callable[[View], View]:
                 return view(request, *args, **kwargs)
             if request.user.is_authenticated:
                 raise PermissionDenied
-            to_login = redirect_to_login(_way_back(request))
-            # htmx would insert the login page into a part of the current page.
-            return HttpResponseClientRedirect(to_login.url) if getattr(request, "htmx", False) else to_login
+            return to_login(request)
 
         return guarded
 
     return guard
+
+
+def to_login(request: HttpRequest) -> HttpResponseBase:
+    """To the login page, which says so if this was a form: nothing of it was done."""
+    response = redirect_to_login(way_back(request))
+    if request.method == "POST":
+        response["Location"] += f"&{UNSENT}=1"
+    # htmx would insert the login page into a part of the current page.
+    return HttpResponseClientRedirect(response["Location"]) if getattr(request, "htmx", False) else response
 
 
 def _page(action: Action) -> Callable[[View], View]:
@@ -61,8 +72,12 @@ def staff_member(request: HttpRequest) -> User:
     return request.user
 
 
-def _way_back(request: HttpRequest) -> str:
-    """Where the login leads: to the page itself; the submission of a form cannot be repeated by a link."""
+def way_back(request: HttpRequest) -> str:
+    """Where the login leads: to the page itself, or to that of the form that was sent, which no link can send."""
     if getattr(request, "htmx", False) and request.htmx.current_url_abs_path:  # type: ignore[attr-defined]
         return str(request.htmx.current_url_abs_path)  # type: ignore[attr-defined]
+    sent_from = request.headers.get("Referer", "")
+    if request.method == "POST" and url_has_allowed_host_and_scheme(sent_from, {request.get_host()}):
+        address = urlsplit(sent_from)
+        return urlunsplit(("", "", "/" + address.path.lstrip("/"), address.query, ""))
     return request.get_full_path()
