@@ -142,15 +142,19 @@ class Kind:
         given = {name: values.pop(name) for name in list(values) if name in known}
         paths = {name: _paths(record) for name, record in records.items() if record}
         wanting = {one.name: (Path(),) if one.many else Path() for one in self.inputs if one.name in errors}
-        made, wrong = try_make(self.task, {**undecided(self.task), **paths, **wanting, **nested(self.task, given)})
+        fixed = {**undecided(self.task), **paths, **wanting}
+        made, wrong = try_make(self.task, {**fixed, **nested(self.task, given)})
         for name, value in given.items():
             if name not in wrong and not known[name].limit.may_be_typed(value):
                 wrong[name] = f"must be {known[name].limit.says}, not {quoted(value)}."
         unknown = dict.fromkeys(map(printable, values), "is no parameter of this kind of job.")
-        if errors := {**wrong, **errors, **unknown}:
+        # What does not belong together is told beside wrong settings, which then count as left out.
+        right = {name: value for name, value in given.items() if not any(_is_of(one, name) for one in wrong)}
+        likely = made or try_make(self.task, {**fixed, **nested(self.task, right)})[0]
+        apart = {} if likely is None else self._apart(records, likely)
+        if errors := {**apart, **wrong, **errors, **unknown}:
             raise ParameterError(errors)
         assert made is not None
-        self._check_origins(records, made)
         return Parameters(records, made)
 
     def written(self, given: Parameters) -> dict[str, Any]:
@@ -161,29 +165,36 @@ class Kind:
             parameters[one.name] = [each.pk for each in record] if one.many else record and record.pk
         return parameters | flat(given.task)
 
-    def _check_origins(self, records: Mapping[str, Any], task: Task) -> None:
-        """Refuse records that were not made from each other, if they must be."""
+    def _apart(self, records: Mapping[str, Any], task: Task) -> dict[str, str]:
+        """Errors of records that were not made from each other, and must be. records: those that were found."""
+        errors: dict[str, str] = {}
         for one in self.inputs:
-            given = records[one.name]
+            given = records.get(one.name)
             if given is None or one.name in task.unused():
                 continue
             model, corpus = (
-                next((records[name] for name in one.of if name in names and records[name]), None)
+                next((records[name] for name in one.of if name in names and records.get(name)), None)
                 for names in (("model",), ("sentences", "corpus"))
             )
             for record in given if one.many else (given,):
                 which = f"{record} " if one.many else ""
                 if model and record.model.block_hash != model.block_hash:
                     says = f"{which}was built by {record.model}, which embeds blocks differently from {model}."
-                    raise ParameterError({one.name: says})
+                    errors.setdefault(one.name, says)
                 if corpus and record.corpus_id != corpus.pk:
                     are = "are" if one.name.endswith("s") else "is"
-                    raise ParameterError({one.name: f"{which}{are} of {record.corpus}, not of {corpus}."})
+                    errors.setdefault(one.name, f"{which}{are} of {record.corpus}, not of {corpus}.")
             if one.become_one and (says := _why_apart(given)):
-                raise ParameterError({one.name: says})
+                errors.setdefault(one.name, says)
+        return errors
 
 
 KINDS: Final[dict[str, Kind]] = {name: Kind(task) for name, task in JOBS.items()}
+
+
+def _is_of(wrong: str, name: str) -> bool:
+    """Whether an error is of the setting `name`, or of one key of it."""
+    return wrong == name or wrong.startswith(f"{name}.")
 
 
 def _why_apart(indexes: Sequence[IndexGeneration]) -> str:

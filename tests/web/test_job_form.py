@@ -20,7 +20,7 @@ from webapp.jobs.form import CountsField, JobForm, starting_values
 from webapp.jobs.schema import parameters_schema
 from webapp.jobs.serializers import KindSerializer
 from webapp.kinds import KINDS, Kind, ParameterError, startable
-from webapp.models import Deployment, Job, JobKind
+from webapp.models import Deployment, Job, JobKind, Purpose
 
 pytestmark = pytest.mark.django_db
 
@@ -157,6 +157,20 @@ def test_what_is_wrong_stands_beside_the_stages_field(staff: Person) -> None:
     stale = posted(values, **{"pretrain.refresh_every": "999"})
     page = staff.client.post("/manage/jobs/new/ablate/", stale).content.decode()
     assert 'id="id_pretrain.refresh_every_error"' in page and "index of the row stale would never be" in page
+
+
+def test_everything_that_is_wrong_is_told_at_once(staff: Person) -> None:
+    """What cannot be read, what is out of its limits, and records that do not fit, which need the database."""
+    deployment, learnt = stored.deployment(), question_set("learnt", Purpose.LEARN)
+    given = JobForm(KINDS["finetune"], None, {"questions": [learnt.pk], "corpus": deployment.index.corpus_id})
+    sent = {name: form if (form := given[name].value()) is not None else "" for name in given.fields}
+    sent |= {"model": another_model(block_hash="e" * 64).pk, "index": deployment.index_id}
+    sent |= {"repeat": "nonsense", "epochs": "many", "dropout": "2"}
+    answered = staff.client.post("/manage/jobs/new/finetune/", {name: one for name, one in sent.items() if one != {}})
+    page = answered.content.decode()
+    wrong = re.findall(r'id="id_(\w+)_error"', page)
+    assert answered.status_code == 422 and sorted(wrong) == ["dropout", "epochs", "index", "repeat"]
+    assert "embeds blocks differently" in page and "Enter a whole number." in page and not Job.objects.exists()
 
 
 def test_what_answers_now_is_what_is_measured_unless_something_else_is_named() -> None:

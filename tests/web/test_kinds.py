@@ -95,6 +95,18 @@ def test_an_index_that_does_not_fit_is_refused() -> None:
     assert refused("train-retriever", {**several, "index": []}) == {"index": "is needed."}
 
 
+def test_records_that_do_not_fit_are_named_beside_wrong_settings() -> None:
+    stored.deployment()
+    other = another_model(block_hash="e" * 64)
+    errors = refused("finetune", finetuning(model=other.pk, epochs=0, masking="x", repeat={"learnt": -1}))
+    assert errors.keys() == {"index", "epochs", "masking", "repeat.learnt"}
+    assert "embeds blocks differently" in errors["index"]
+    # An index means nothing where BM25 finds the blocks, and a setting that is wrong does not change that.
+    assert refused("finetune", finetuning(model=other.pk, epochs=0, retriever="bm25")).keys() == {"epochs"}
+    gone = refused("finetune", finetuning(model=other.pk, corpus=99, epochs=0))
+    assert gone.keys() == {"index", "corpus", "epochs"} and "embeds blocks differently" in gone["index"]
+
+
 @pytest.mark.parametrize(
     ("parameters", "name"),
     [

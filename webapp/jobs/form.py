@@ -32,6 +32,7 @@ from webapp.storage.places import sources_dir
 
 _FEW: Final = 6  # up to so many settings are all shown at once
 _MOST_DIGITS: Final = 18  # such a number fits into an id column, and into a setting
+_UNREADABLE: Final = object()  # in the place of a value: every check refuses it, and none takes it for a default
 _QUOTED: Final = 80  # characters of a wrong line that are shown
 # Settings that people often change, of a job and of a stage of one; the others are folded away.
 _SHOWN_FIRST: Final = frozenset(
@@ -128,10 +129,19 @@ class JobForm(forms.Form):
         return given
 
     def refuse(self, error: ParameterError) -> None:
-        """Show the errors beside their fields."""
+        """Show the errors beside their fields, unless these have some."""
+        wrong = set(self.errors)
         for name, says in error.errors.items():
-            text = says[:1].upper() + says[1:]
-            self.add_error(name if name in self.fields else None, text)
+            if name not in wrong:
+                self.add_error(name if name in self.fields else None, says[:1].upper() + says[1:])
+
+    def refuse_the_rest(self) -> None:
+        """What cannot be read was found; show what else is wrong beside it, so that all is mended in one go."""
+        unreadable = {name: _UNREADABLE for name in self.errors if name in self.fields}
+        try:
+            self.kind.read({**self.parameters(), **unreadable})
+        except ParameterError as error:
+            self.refuse(error)
 
     def records(self) -> list[forms.BoundField]:
         """Fields of the job's records."""

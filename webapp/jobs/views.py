@@ -70,6 +70,8 @@ def new_job(request: HttpRequest, kind: str) -> HttpResponse:
             form.add_error(None, str(error))
         else:
             return redirect("manage-job", job.pk)
+    elif form.is_bound:
+        form.refuse_the_rest()
     status = 409 if duplicate else 422 if form.errors else 200
     context = {"kind": described, "form": form, "earlier": earlier, "duplicate": duplicate}
     return render(request, "manage/new_job.html", context, status=status)
