@@ -27,6 +27,11 @@ def test_the_box_is_there_before_any_model_is(outsider: Person) -> None:
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(("address", "place"), [("/", "question-error"), ("/fill/", "sentence-error")])
+def test_where_nothing_is_wrong_nothing_is_said(engine: FakeEngine, outsider: Person, address: str, place: str) -> None:
+    assert f'id="{place}"></p>' in outsider.client.get(address).content.decode()
+
+
 def test_a_link_may_fill_in_the_question(outsider: Person) -> None:
     page = Page(outsider.client.get("/", {"q": "Who <b>wrote</b> Hamlet?"}).content.decode())
     assert page.one("textarea") == "Who <b>wrote</b> Hamlet?"
