@@ -156,7 +156,7 @@ class FileForm(DocumentForm):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.fields["licence"].required = False
-        self.fields["licence"].help_text += " It may be empty where every row of JSON lines or Parquet has its own."
+        self.fields["licence"].help_text += " It is needed, unless every row of JSON lines or Parquet has its own."
 
     @property
     def sources(self) -> list[Source]:

@@ -118,6 +118,7 @@ def test_each_file_that_is_refused_is_named_and_none_is_added(answering: Deploym
     good = ("turku.md", b"# Turku\n\nA city.")
     page = _upload(staff, good, ("cut.pdf", b"%PDF-1.7 cut"), ("picture.md", b"\x89PNG\r\n\x1a\n"), status=422)
     assert "cut.pdf" in page and "picture.md is a PNG image" in page and "turku.md" not in page
+    assert "Choose the files again" in page
     _upload(staff, good)
     twice = _upload(staff, ("again.md", good[1]), ("more.md", good[1]), ("new.md", b"# N\n\nNew."), status=422)
     assert "again.md: The document" in twice and "more.md: The document" in twice and "new.md" not in twice
