@@ -85,7 +85,8 @@ def who_started(jobs: Collection[Job]) -> dict[uuid.UUID, User | Schedule | str]
     started: dict[uuid.UUID, User | Schedule | str] = {}
     for job in jobs:
         name = names.get(job.parent_id or job.pk) or ""
-        started[job.pk] = job.created_by or schedules.get(name, name)
+        by_itself: Schedule | str = schedules.get(name) or name
+        started[job.pk] = by_itself if job.created_by is None else job.created_by
     return started
 
 
