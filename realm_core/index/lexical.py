@@ -48,6 +48,7 @@ NAME_WEIGHT: Final = 4.0  # ν; docs/experiments.md, “Names that a block only 
 _SHORTEST_NAME: Final = 4  # characters; shorter ones are abbreviations, whose pieces are in too many blocks
 _WORD = re.compile(r"[a-z0-9]+(?:[-./][a-z0-9]+)*")
 _NUMBER = re.compile(r"\d+[a-z]*")  # also an ordinal, a decade, or a number with its unit
+_COMPARED_OFFSET = -1.0  # with −1.5 a misspelt “ceasar” stays, which only entries are near to
 _K1, _BETA = 1.5, 0.75
 _LENGTH = 220.0  # L, in wordpieces
 _AT_ONCE = 4096
@@ -105,9 +106,12 @@ def offset(block: Block) -> float:
     return SCORE_OFFSET if block.url.startswith(ADDRESS) else 0.0
 
 
-def with_offsets(blocks: Sequence[Block], scores: Sequence[float]) -> tuple[list[Block], list[float]]:
-    """The blocks by f(x, z) + o(z), best first. scores: f."""
-    sums = [score + offset(block) for score, block in zip(scores, blocks, strict=True)]
+def compared(blocks: Sequence[Block], scores: Sequence[float]) -> tuple[list[Block], list[float]]:
+    """The blocks nearest to one reading of a question, best first, by scores that are compared with other readings'.
+
+    scores: f(x, z). That of a dictionary's entry is less by 1: “morroco” is not near to “Morrow: the next day”.
+    """
+    sums = [score + max(offset(block), _COMPARED_OFFSET) for score, block in zip(scores, blocks, strict=True)]
     order = sorted(range(len(sums)), key=lambda place: -sums[place])
     return [blocks[place] for place in order], [sums[place] for place in order]
 

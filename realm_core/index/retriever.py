@@ -15,7 +15,7 @@ from realm_core.errors import RealmError
 from realm_core.index.bm25 import SparseRetriever as SparseRetriever
 from realm_core.index.embedding import embed
 from realm_core.index.generation import Generation
-from realm_core.index.lexical import candidates, ranked_again, with_offsets
+from realm_core.index.lexical import candidates, compared, ranked_again
 from realm_core.index.postings import MOST_ROWS, LexicalPart, Postings
 from realm_core.index.proximity import best_with_proximity
 from realm_core.index.search import ExactSearch
@@ -115,13 +115,13 @@ class DenseRetriever:
         return found
 
     def _nearest(self, texts: Sequence[str], ks: Sequence[int]) -> list[tuple[list[Block], list[float]]]:
-        """So many blocks of each text, the nearest first, with f(x, z) + o(z)."""
+        """So many blocks of each text, the best first, as `compared`."""
         assert self._snapshot is not None
         joined = join_query(self._wordpieces, texts, self._model.config.query_wordpieces)
         with torch.inference_mode():
             rows_RK, scores_RK = self._search.search(embed(self._model.query, joined), max(ks))
         return [
-            with_offsets([self._snapshot.block(row) for row in rows[:k]], scores[:k])
+            compared([self._snapshot.block(row) for row in rows[:k]], scores[:k])
             for rows, scores, k in zip(rows_RK.tolist(), scores_RK.tolist(), ks, strict=True)
         ]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from realm_core.corpus.records import Block
-from realm_core.index.lexical import with_offsets
+from realm_core.index.lexical import compared
 from realm_core.model.marginal import prior
 from realm_core.serving.corpus import ServedCorpus, Wanted, nearest
 from realm_core.serving.reading import SearchResult
@@ -49,7 +49,7 @@ def meant_in(
 
     def found(ks: Sequence[int]) -> list[tuple[list[Block], list[float]]]:
         each = [replace(wanted, k=k) for k in ks]
-        return [with_offsets(*one) for one in nearest(corpus, vectors_RD, each, temperature)]
+        return [compared(*one) for one in nearest(corpus, vectors_RD, each, temperature)]
 
     return meant(readings, found)
 

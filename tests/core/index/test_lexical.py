@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
+from realm_core.corpus.wordnet import ADDRESS
 from realm_core.errors import RealmError
 from realm_core.index import lexical
 from realm_core.index.generation import Generation
@@ -46,6 +47,16 @@ def test_the_score_is_bm25_over_wordpieces() -> None:
         idf = math.log(1 + (blocks - n + 0.5) / (n + 0.5))
         expected += idf * tf * 2.5 / (tf + 1.5 * (0.25 + 0.75 * len(written) / 220))
     assert lexical_scores(question, [block("Mars", body)], 1.0) == [pytest.approx(expected, rel=1e-5)]
+
+
+def test_an_entry_is_compared_with_an_article_by_less() -> None:
+    """A reading of a misspelt question is judged by what is near to it, and any word is near to its own entry."""
+    article, entry = (
+        block("Morocco", "Its capital is Rabat."),
+        replace(block("Morrow", "The next day."), url=f"{ADDRESS}Morrow"),
+    )
+    assert lexical.compared([entry, article], [14.4, 14.3]) == ([article, entry], [14.3, pytest.approx(13.4)])
+    assert lexical.compared([entry, article], [15.4, 14.3]) == ([entry, article], [pytest.approx(14.4), 14.3])
 
 
 def test_rare_words_count_more_and_repeated_ones_less_and_less() -> None:
