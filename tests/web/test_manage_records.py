@@ -118,7 +118,7 @@ def test_pins_are_set_taken_off_and_written_down(now: Deployment, staff: Person,
     assert AuditEntry.objects.count() == 2
 
 
-@pytest.mark.parametrize("list_of", ["models", "indexes", "corpora", "questions", "deployments", "schedules", "audit"])
+@pytest.mark.parametrize("list_of", ["indexes", "corpora", "questions", "deployments", "schedules", "audit"])
 def test_where_there_is_nothing_yet_the_page_says_so(staff: Person, list_of: str) -> None:
     page = staff.client.get(f"/manage/{list_of}/")
     assert page.status_code == 200 and b'class="empty"' in page.content
