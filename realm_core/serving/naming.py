@@ -21,7 +21,8 @@ Franklin" in "Aretha Franklin", "Robert Nesta Marley" in "Bob Marley", "William 
 
 Displayed is the short wording for honorific, place and language, the full name for surname, the more probable one for
 year and fragment ("Gerald Ford" rather than "Vice President Gerald Ford"). If a language is asked for and its article
-was read, its title is displayed: "Persian language" rather than "Persian", which is a people, too.
+was read, its title is displayed: "Persian language" rather than "Persian", which is a people, too. What a
+wording implies of what is asked for is what it is counted and displayed as: "Swiss" as "Switzerland", if a country is.
 """
 
 from __future__ import annotations
@@ -134,13 +135,16 @@ def same_names(
     texts: Mapping[str, str],
     titles: Mapping[str, str],
     languages: Mapping[str, str] | None = None,
+    implied: Mapping[str, str] | None = None,
 ) -> list[NamedAnswer]:
     """Partition the wordings by name.
 
-    texts: of the blocks, by id; titles: of the articles, by the id of their first block; languages: `languages_read`.
+    texts: of the blocks, by id; titles: of the articles, by the id of their first block; languages: `languages_read`;
+    implied: `english.implied`.
     """
     by_key = {wording.key: wording for wording in wordings}
     called = {wording.key: title for wording in wordings if (title := _title_of(wording, texts, titles))}
+    called |= implied or {}
     named = {key: own for key, title in called.items() if (own := _called_alike(key, title, called, by_key)) != key}
     subjects = {key: own for key, own in named.items() if own not in named}  # no chains here, either
     fragments = {key: subjects.get(whole, whole) for key, whole in _fragments(wordings).items()}

@@ -18,6 +18,7 @@ from typing import Any
 
 from realm_core.questions.answers import normalise_answer
 from realm_core.serving import naming
+from realm_core.serving.english.implied import implied
 
 _WIDEST_MARGIN = 7.0  # e^7 ≈ 1,100: a second answer that unlikely counts as none
 _LEAST_PROBABILITY = 1e-12
@@ -274,8 +275,10 @@ def _named(
         naming.Wording(key, spellings[key], probability, places[key]) for key, probability in probabilities.items()
     ]
     titles = {block.block_id: block.title for block in blocks if block.opens}
-    languages = naming.languages_read(reading.read_as or reading.question, (block.title for block in blocks))
-    return naming.same_names(wordings, {block.block_id: block.text for block in blocks}, titles, languages)
+    question = reading.read_as or reading.question
+    languages = naming.languages_read(question, (block.title for block in blocks))
+    meant = implied(question, probabilities)
+    return naming.same_names(wordings, {block.block_id: block.text for block in blocks}, titles, languages, meant)
 
 
 def _named_as(

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realm_core.questions.answers import normalise_answer
+from realm_core.serving.english.implied import implied
 from realm_core.serving.naming import NamedAnswer, Wording, languages_read, same_names
 
 TEXT = "Text of the block"
@@ -69,6 +70,28 @@ def test_a_language_that_is_asked_for_is_called_as_its_article(
     assert one.text == shown and set(one.keys) == set(map(normalise_answer, texts))
     if normalise_answer(shown) in one.keys:
         assert one.keys[0] == normalise_answer(shown)
+
+
+@pytest.mark.parametrize(
+    ("question", "texts", "shown"),
+    [
+        ("Which country does sushi come from?", ("Japanese",), ["Japan"]),
+        ("Which country does sushi come from?", ("Japanese", "Japan"), ["Japan"]),
+        ("sushi from what country", ("Japan", "Japanese"), ["Japan"]),
+        ("Where was sushi first made?", ("Japanese", "Japan"), ["Japan"]),
+        ("What language is spoken in which country?", ("Japanese",), ["Japanese"]),
+        ("What cuisine is sushi of?", ("Japanese", "Japan"), ["Japanese", "Japan"]),
+        ("Which instrument did he play?", ("trumpeter",), ["trumpet"]),
+        ("instrument he played", ("trumpet", "jazz trumpeter"), ["trumpet"]),
+        ("What was his profession?", ("trumpeter",), ["trumpeter"]),
+    ],
+)
+def test_a_wording_is_called_as_what_it_implies(question: str, texts: tuple[str, ...], shown: list[str]) -> None:
+    block = "Sushi is a Japanese dish, made in Japan. He was a jazz trumpeter and played the trumpet."
+    wordings = [wording(text, 1 / (2 + number), block) for number, text in enumerate(texts)]
+    names = same_names(wordings, {"b": block}, {}, {}, implied(question, (one.key for one in wordings)))
+    assert [one.text for one in names] == shown
+    assert {key for one in names for key in one.keys} == {normalise_answer(text) for text in texts}
 
 
 TWO_NAMES = [

@@ -1,0 +1,85 @@
+"""Answers that a word implies: asked for a country, “Swiss” is Switzerland; for an instrument, “trumpeter” the trumpet.
+
+The countries' adjectives are those of The World Factbook (CIA, January 2026, in the public domain) where one country alone has them, and some
+that are as usual: Argentinian, English, Filipino, Ivorian, Kazakh, Nepalese, Scottish, Tajik, Uzbek, Welsh.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from realm_core.questions.answers import normalise_answer
+
+_ASKS_COUNTRY = re.compile(
+    r"\b(?:which|what|name (?:the|a))(?:\s+[\w-]+)?\s+(?:country|countries|nation)\b|^(?:the )?country\b"
+    r"|\bcountry(?: of (?:origin|birth))?\s*\??$|^where\b",
+    re.IGNORECASE,
+)
+_ASKS_INSTRUMENT = re.compile(r"\binstruments?\b|^what (?:did|does) .+ play\b", re.IGNORECASE)
+_ASKS_OTHERWISE = re.compile(
+    r"\b(?:languages?|speaks?|speaking|spoken|people|ethnic|nationality|religion)\b", re.IGNORECASE
+)
+_COUNTRIES: Final = """
+Afghan Afghanistan|Albanian Albania|Algerian Algeria|American United States|Andorran Andorra|Angolan Angola
+Argentine Argentina|Argentinian Argentina|Armenian Armenia|Australian Australia|Austrian Austria|Azerbaijani Azerbaijan
+Bahamian The Bahamas|Bahraini Bahrain|Bangladeshi Bangladesh|Barbadian Barbados|Belarusian Belarus|Belgian Belgium
+Belizean Belize|Beninese Benin|Bhutanese Bhutan|Bolivian Bolivia|Bosnian Bosnia and Herzegovina|Brazilian Brazil
+British United Kingdom|Bruneian Brunei|Bulgarian Bulgaria|Burkinabe Burkina Faso|Burmese Myanmar|Burundian Burundi
+Cambodian Cambodia|Cameroonian Cameroon|Canadian Canada|Chadian Chad|Chilean Chile|Chinese China|Colombian Colombia
+Comoran Comoros|Croatian Croatia|Cuban Cuba|Cypriot Cyprus|Czech Czech Republic|Danish Denmark|Djiboutian Djibouti
+Dutch Netherlands|Ecuadorian Ecuador|Egyptian Egypt|Emirati United Arab Emirates|English England|Eritrean Eritrea
+Estonian Estonia|Ethiopian Ethiopia|Fijian Fiji|Filipino Philippines|Finnish Finland|French France|Gabonese Gabon
+Gambian The Gambia|Georgian Georgia|German Germany|Ghanaian Ghana|Greek Greece|Grenadian Grenada|Guatemalan Guatemala
+Guyanese Guyana|Haitian Haiti|Honduran Honduras|Hungarian Hungary|Icelandic Iceland|Indian India|Indonesian Indonesia
+Iranian Iran|Iraqi Iraq|Irish Ireland|Israeli Israel|Italian Italy|Ivorian Ivory Coast|Jamaican Jamaica|Japanese Japan
+Jordanian Jordan|Kazakh Kazakhstan|Kazakhstani Kazakhstan|Kenyan Kenya|Kosovan Kosovo|Kuwaiti Kuwait
+Kyrgyzstani Kyrgyzstan|Laotian Laos|Latvian Latvia|Lebanese Lebanon|Liberian Liberia|Libyan Libya|Lithuanian Lithuania
+Macedonian North Macedonia|Malagasy Madagascar|Malawian Malawi|Malaysian Malaysia|Maldivian Maldives|Malian Mali
+Maltese Malta|Mauritanian Mauritania|Mauritian Mauritius|Mexican Mexico|Moldovan Moldova|Mongolian Mongolia
+Montenegrin Montenegro|Moroccan Morocco|Mozambican Mozambique|Namibian Namibia|Nepalese Nepal|Nepali Nepal
+Nicaraguan Nicaragua|Nigerian Nigeria|Nigerien Niger|Norwegian Norway|Omani Oman|Pakistani Pakistan|Palauan Palau
+Panamanian Panama|Paraguayan Paraguay|Peruvian Peru|Philippine Philippines|Polish Poland|Portuguese Portugal
+Qatari Qatar|Romanian Romania|Russian Russia|Rwandan Rwanda|Salvadoran El Salvador|Samoan Samoa|Saudi Saudi Arabia
+Scottish Scotland|Senegalese Senegal|Serbian Serbia|Seychellois Seychelles|Singaporean Singapore|Slovak Slovakia
+Slovenian Slovenia|Somali Somalia|Spanish Spain|Sudanese Sudan|Surinamese Suriname|Swedish Sweden|Swiss Switzerland
+Syrian Syria|Tajik Tajikistan|Tanzanian Tanzania|Thai Thailand|Timorese East Timor|Togolese Togo|Tongan Tonga
+Trinidadian Trinidad and Tobago|Tunisian Tunisia|Turkish Turkey|Tuvaluan Tuvalu|Ugandan Uganda|Ukrainian Ukraine
+Uruguayan Uruguay|Uzbek Uzbekistan|Venezuelan Venezuela|Vietnamese Vietnam|Welsh Wales|Yemeni Yemen|Zambian Zambia
+Zimbabwean Zimbabwe
+"""
+_MUSICIANS: Final = """
+accordionist accordion|bassist bass|bassoonist bassoon|cellist cello|clarinetist clarinet|clarinettist clarinet
+drummer drums|flautist flute|flutist flute|guitarist guitar|harpist harp|oboist oboe|organist organ
+percussionist percussion|pianist piano|saxophonist saxophone|trombonist trombone|trumpeter trumpet|violinist violin
+violist viola
+"""
+
+
+def _table(text: str) -> dict[str, str]:
+    """The first word of each entry, normalised → the rest."""
+    entries = (entry.partition(" ") for entry in re.split(r"[|\n]", text.strip()))
+    return {normalise_answer(word): rest for word, _, rest in entries}
+
+
+_OF_ADJECTIVE: Final = _table(_COUNTRIES) | {
+    "costa rican": "Costa Rica",
+    "south african": "South Africa",
+    "sri lankan": "Sri Lanka",
+}
+_OF_MUSICIAN: Final = _table(_MUSICIANS)
+_OF_JAZZ: Final = {f"jazz {musician}": instrument for musician, instrument in _OF_MUSICIAN.items()}
+
+
+def implied(question: str, keys: Iterable[str]) -> dict[str, str]:
+    """Normalised answer → what it implies of what the question asks for, of those that imply something.
+
+    A question where something is is one for a country, too: no adjective is a place.
+    """
+    found: dict[str, str] = {}
+    if _ASKS_COUNTRY.search(question) and not _ASKS_OTHERWISE.search(question):
+        found = _OF_ADJECTIVE
+    elif _ASKS_INSTRUMENT.search(question):
+        found = _OF_MUSICIAN | _OF_JAZZ
+    return {key: found[key] for key in keys if key in found}
