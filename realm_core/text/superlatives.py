@@ -70,12 +70,15 @@ class Ranked:
     earlier: frozenset[str] = frozenset()
 
     def is_of(self, nouns: frozenset[str]) -> bool:
-        """Whether it ranks what these nouns name, and nothing narrower."""
-        return self.nouns <= nouns if self.nouns else nouns <= self.earlier
+        """Whether it ranks what these nouns name, and nothing narrower. As typed, "planet solar system" are all nouns."""
+        if self.nouns:
+            return self.nouns <= nouns
+        return bool(nouns & self.earlier) and nouns - self.earlier <= _WORLD | self.scope
 
     def holds_in(self, words: frozenset[str]) -> bool:
         """Whether it holds in the whole world, or in what one of these words names: not in South for North America."""
-        return not self.scope or (bool(self.scope & words) and not (self.scope - words) & _DIRECTIONS)
+        named = self.scope - _DIRECTIONS or self.scope
+        return not self.scope or (bool(named & words) and not (self.scope - words) & _DIRECTIONS)
 
 
 class Standing(Enum):

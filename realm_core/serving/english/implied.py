@@ -1,7 +1,8 @@
 """Answers that a word implies: asked for a country, “Swiss” is Switzerland; for an instrument, “trumpeter” the trumpet.
 
-The countries' adjectives are those of The World Factbook (CIA, January 2026, in the public domain) where one country alone has them, and some
-that are as usual: Argentinian, English, Filipino, Ivorian, Kazakh, Nepalese, Scottish, Tajik, Uzbek, Welsh.
+The countries' adjectives are those of The World Factbook (CIA, January 2026, in the public domain) where one country
+alone has them, and some that are as usual: Argentinian, English, Filipino, Ivorian, Kazakh, Nepalese, Scottish, Tajik,
+Uzbek, Welsh.
 """
 
 from __future__ import annotations

@@ -104,6 +104,10 @@ def test_a_block_that_names_other_places_alone(text: str, other: bool) -> None:
         ("largest animal on Earth", "It is the largest animal ever known to have existed.", Standing.SAME),
         ("largest animal on Earth", "It is the largest living land animal.", Standing.UNSAID),
         ("biggest lake in North America", "It is the largest lake in South America.", Standing.NARROWER),
+        ("longest river south america", "It is the longest river in South Africa.", Standing.NARROWER),
+        ("longest river south america", "It is the longest river in South America.", Standing.SAME),
+        ("biggest planet solar system", "It is the fifth planet, and the largest in the Solar System.", Standing.SAME),
+        ("biggest planet solar system", "It is the fifth moon, and the largest in the Solar System.", Standing.UNSAID),
     ],
 )
 def test_what_a_text_says_of_the_rank(question: str, text: str, standing: Standing) -> None:
