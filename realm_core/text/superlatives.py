@@ -70,7 +70,7 @@ class Ranked:
     earlier: frozenset[str] = frozenset()
 
     def is_of(self, nouns: frozenset[str]) -> bool:
-        """Whether it ranks what these nouns name, and nothing narrower. As typed, "planet solar system" are all nouns."""
+        """Whether it ranks what these nouns name, and nothing narrower. Typed, "planet solar system" are all nouns."""
         if self.nouns:
             return self.nouns <= nouns
         return bool(nouns & self.earlier) and nouns - self.earlier <= _WORLD | self.scope
