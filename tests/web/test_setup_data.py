@@ -67,6 +67,25 @@ def test_a_model_uses_the_vectors_that_came_with_the_one_beside_it(
         assert read_manifest(built)["shards"] == read_manifest(base / SHIPPED)["shards"]
 
 
+def test_vectors_of_another_corpus_replace_those_of_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release with the same model and a richer corpus: its index is not computed by those who had the earlier one."""
+    shipped = tiny_model(tmp_path / "made").rename(tmp_path / "realm-base")
+
+    def ship(corpus: Path, name: str) -> None:
+        shutil.rmtree(shipped / SHIPPED, ignore_errors=True)
+        build(shipped, corpus, tmp_path / name, Activity(quiet=True), device="cpu").rename(shipped / SHIPPED)
+
+    ship(tiny_snapshot(tmp_path), "first")
+    own = resolve(adopt_model(shipped).path)
+    richer = tiny_snapshot(tmp_path / "richer", {"Rome": "Rome is the capital of Italy. It lies on the Tiber."})
+    ship(richer, "second")
+    assert resolve(adopt_model(shipped).path) == own
+    monkeypatch.setattr("realm_core.index.build._build_shards", None)
+    built = build(own, richer, tmp_path / "indexes", Activity(quiet=True), device="cpu")
+    assert read_manifest(built)["rows"] == 1
+    assert sorted(path.name for path in own.iterdir()) == sorted(path.name for path in shipped.iterdir())
+
+
 class Activities:
     """Stands in for `run_activity`: makes the folders that the activities would, and counts them."""
 
@@ -86,7 +105,7 @@ class Activities:
                 "name": given["--name"],
                 "articles": 3,
                 "blocks": 5,
-                "source": given.get("--source", "vital"),
+                "source": given.get("--source", "default"),
                 "language": "en",
                 "licence": "CC BY-SA 4.0",
                 "attribution": "Wikipedia",
@@ -249,7 +268,7 @@ def test_a_newer_model_answers_from_the_corpus_and_the_index_that_answer(
     active = Deployment.active()
     assert active is not None and active.index == answering and active.model == ModelVersion.objects.latest("pk")
     assert "answers from now on" in said and "goes back to" in said and "default, not vital" in said
-    assert setup() == ""
+    assert "default, not vital" in setup()  # until it is taken over
 
 
 @pytest.mark.parametrize(("snapshot", "has_more"), [("snap", False), ("richer", True)])
@@ -267,6 +286,8 @@ def test_a_richer_default_corpus_is_named_with_the_newer_model(
     )
     said = setup()
     assert "answers from now on" in said and ("That of this version has more" in said) == has_more
+    assert ("That of this version has more" in setup()) == has_more  # until it is taken over
+    CorpusSnapshot.objects.create(snapshot_id="richer", name="vital-en", path="taken over", articles=1, blocks=1)
     assert setup() == ""
 
 

@@ -83,20 +83,32 @@ def adopt_model(folder: Path) -> ModelVersion:
     """Record a shipped model, as a copy in the data folder, with vectors that its block embedder made for any model
     beside it.
 
-    A newer release replaces the shipped folder; the copy remains, named after its hash, for a roll-back.
+    A newer release replaces the shipped folder; the copy remains, named after its hash, for a roll-back. If the model
+    is the same and its vectors are of another corpus, they replace those of the copy.
     """
     model_hash, block_hash = read_hashes(folder)
     own = models_dir() / f"{folder.name}-{model_hash[:8]}"
+    vectors = folder / SHIPPED if is_complete(folder / SHIPPED) else _vectors_beside(folder, block_hash)
     if not all((own / path.relative_to(folder)).exists() for path in folder.rglob("*")):
         remove_folder(own)
         with disk_errors(own):
             own.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=own.parent, prefix=".adopt-") as temporary:
                 made = Path(shutil.copytree(folder, Path(temporary, own.name), copy_function=_link_or_copy))
-                if (vectors := _vectors_beside(folder, block_hash)) is not None and not (made / SHIPPED).exists():
+                if vectors is not None and not (made / SHIPPED).exists():
                     shutil.copytree(vectors, made / SHIPPED, copy_function=_link_or_copy)
                 publish(made, own)
+    elif vectors is not None and not _is_copy(own / SHIPPED, vectors):
+        with disk_errors(own), tempfile.TemporaryDirectory(dir=own, prefix=".vectors-") as temporary:
+            made = Path(shutil.copytree(vectors, Path(temporary, "new"), copy_function=_link_or_copy))
+            if (own / SHIPPED).exists():
+                os.rename(own / SHIPPED, Path(temporary, "old"))
+            os.rename(made, own / SHIPPED)
     return record_model(own, name=folder.name)
+
+
+def _is_copy(vectors: Path, shipped: Path) -> bool:
+    return is_complete(vectors) and read_manifest(vectors) == read_manifest(shipped)
 
 
 def _vectors_beside(folder: Path, block_hash: str) -> Path | None:

@@ -120,7 +120,13 @@ class Command(OperatorCommand):
         index = None if serves else self._index(model, corpus)
         if active is not None and (serves or _can_serve(active)):  # perhaps after a repair
             if _is_newer(model, corpus, active):
-                self._replace_model(model, active, source)
+                self._replace_model(model, active)
+            if active.index.corpus.name == corpus.name and _has_more(model, active.index.corpus, source):
+                named = f" ({source}, not {active.index.corpus.source})" if active.index.corpus.source != source else ""
+                self._say(
+                    f"Questions are answered from the corpus that was there. That of this version{named} has more; "
+                    "docs/operations.md says under Upgrade how to take it over."
+                )
             return
         assert index is not None
         note = "First run"
@@ -130,7 +136,7 @@ class Command(OperatorCommand):
         deployment = deploying.deploy(index, model=model, by="setup", note=note, confirmed=True)
         self._say(f"Deployed: {deployment}")
 
-    def _replace_model(self, model: ModelVersion, active: Deployment, source: str) -> None:
+    def _replace_model(self, model: ModelVersion, active: Deployment) -> None:
         """Let the newer shipped model answer from the corpus that answers now, with what was edited in it."""
         corpus = active.index.corpus
         try:
@@ -145,12 +151,6 @@ class Command(OperatorCommand):
             return
         self._say(f"The model that comes with the source is newer and answers from now on: {deployment}")
         self._say(f"Manage › Deployments goes back to {active.model}; it is not replaced again then.")
-        if _has_more(model, corpus, source):
-            named = f" ({source}, not {corpus.source})" if corpus.source != source else ""
-            self._say(
-                f"It answers from the corpus that was there. That of this version{named} has more; "
-                "docs/operations.md says under Upgrade how to take it over."
-            )
 
     def _words(self) -> None:
         """What finds blocks by words, of an index from a version that kept none: a web server would make it first."""
