@@ -116,6 +116,15 @@ def weighted_deployment(folder: Path, weight: float) -> tuple[Path, Path, Path]:
     return folder / "weighted", index, corpus
 
 
+def test_evaluation_compares_readings_as_the_engine_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, index, corpus = tiny_deployment(tmp_path)
+    retriever = DenseRetriever(load_model(model), Generation.open(index), Snapshot.open(corpus))
+    [(blocks, scores)] = retriever._nearest(QUESTIONS[:1], [3])
+    monkeypatch.setattr(lexical, "ADDRESS", "https://en.wikipedia.org/")  # all are a dictionary's
+    [(entries, lower)] = retriever._nearest(QUESTIONS[:1], [3])
+    assert entries == blocks and lower == pytest.approx([score - 1 for score in scores])
+
+
 def test_the_engine_ranks_by_the_sum_and_its_prior_is_one_softmax(tmp_path: Path) -> None:
     model, index, corpus = weighted_deployment(tmp_path, 3.0)
     snapshot, loaded, generation = Snapshot.open(corpus), load_model(model), Generation.open(index)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
+from realm_core.corpus.wordnet import ADDRESS
 from realm_core.serving import retrieval
 from realm_core.serving.corpus import Wanted
 from realm_core.serving.engine import Engine
@@ -30,3 +32,21 @@ def test_a_word_of_any_near_block_is_right(engine: Engine, monkeypatch: pytest.M
     readings = [QuestionReading(typed), QuestionReading("corrected", (typed.lower(),))]
     place = retrieval.meant_in(engine._corpus, readings, torch.zeros(2, 4), Wanted(5), 1.0)
     assert place == (0 if typed == "Amazon" else 1)
+
+
+@pytest.mark.parametrize(("as_typed", "meant"), [(7.3, 1), (7.6, 0)])
+def test_a_dictionarys_entry_counts_for_less_than_the_article_behind_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, as_typed: float, meant: int
+) -> None:
+    """The entry would be worth 9 − 1, the article is worth 8.5, and a reading must be better by 1."""
+    found = engine.retrieve("Which river is in Brazil?", k=1, as_typed=True).blocks
+    article = block_of(engine, found[0].block_id)
+    entry = replace(article, url=f"{ADDRESS}Morrow")
+
+    def nearest(_corpus: Any, _vectors: Any, wanted: Sequence[Wanted], _temperature: float) -> list[Any]:
+        blocks = [([article], [as_typed]), ([entry, article], [9.0, 8.5])]
+        return [(own[: one.k], scores[: one.k]) for (own, scores), one in zip(blocks, wanted, strict=True)]
+
+    monkeypatch.setattr(retrieval, "nearest", nearest)
+    readings = [QuestionReading("capital of morroco"), QuestionReading("capital of morrow", ("morroco",))]
+    assert retrieval.meant_in(engine._corpus, readings, torch.zeros(2, 4), Wanted(5), 1.0) == meant

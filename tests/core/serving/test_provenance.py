@@ -275,3 +275,15 @@ def test_a_language_has_the_title_of_its_article_while_that_is_read() -> None:
     assert named.answer is not None and (named.answer.text, named.answer.also) == ("Persian Language", ("persian",))
     alone = named.without(["Persian language"])
     assert alone.answer is not None and alone.answer.text == "persian"
+
+
+def test_an_adjective_is_displayed_as_the_country_that_is_asked_for() -> None:
+    blocks = [
+        block("sushi", 0.6, {"japanese": 0.8}, null=0.2),
+        block("japan", 0.4, {"japan": 0.5}, null=0.5),
+    ]
+    named = conclude(replace(reading(blocks), question="Which country does sushi come from?"))
+    assert named.answer is not None and (named.answer.text, named.answer.also) == ("japan", ("japanese",))
+    assert named.answer.probability == pytest.approx(0.6 * 0.8 + 0.4 * 0.5)
+    other = conclude(replace(reading(blocks), question="What cuisine is sushi of?"))
+    assert other.answer is not None and other.answer.text == "japanese"
