@@ -271,6 +271,17 @@ def test_a_newer_model_answers_from_the_corpus_and_the_index_that_answer(
     assert "default, not vital" in setup()  # until it is taken over
 
 
+def test_who_answers_from_another_corpus_is_not_told_of_a_richer_default(setup: Callable[[], str]) -> None:
+    setup()
+    answering = CorpusSnapshot.objects.get()
+    another_corpus("vital-en", path=answering.path, source="vital")
+    assert "has more" not in setup()
+    CorpusSnapshot.objects.filter(pk=answering.pk).update(source="vital")
+    assert "has more" in setup()
+    CorpusSnapshot.objects.filter(pk=answering.pk).update(name="mine")
+    assert setup() == ""
+
+
 @pytest.mark.parametrize(("snapshot", "has_more"), [("snap", False), ("richer", True)])
 def test_a_richer_default_corpus_is_named_with_the_newer_model(
     setup: Callable[[], str], tmp_path: Path, snapshot: str, has_more: bool
