@@ -26,6 +26,7 @@ def main(task: ShipVectors, activity: Activity) -> None:
         shard = made / "vectors-00000.safetensors"
         save_tensors(shard, quantise(index.vectors_ND))
         entry = {"file": shard.name, "start": 0, "stop": len(index.vectors_ND), "sha256": sha256_of_file(shard)}
-        write_json(made / MANIFEST_FILE, {**index.manifest, "generation": SHIPPED, "shards": [entry]}, sealed=True)
+        own = {key: value for key, value in index.manifest.items() if key != "search"}  # the files of which stay there
+        write_json(made / MANIFEST_FILE, {**own, "generation": SHIPPED, "shards": [entry]}, sealed=True)
         publish_folder(made, task.output)
     activity.result({"rows": len(index.vectors_ND), "bytes": (task.output / shard.name).stat().st_size})

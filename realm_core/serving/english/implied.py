@@ -20,7 +20,9 @@ _ASKS_COUNTRY = re.compile(
 )
 _ASKS_INSTRUMENT = re.compile(r"\binstruments?\b|^what (?:did|does) .+ play\b", re.IGNORECASE)
 _ASKS_OTHERWISE = re.compile(
-    r"\b(?:languages?|speaks?|speaking|spoken|people|ethnic|nationality|religion)\b", re.IGNORECASE
+    r"\b(?:languages?|speaks?|speaking|spoken|people|ethnic|nationality|religion"
+    r"|words?|terms?|phrase|surname|the name)\b",
+    re.IGNORECASE,
 )
 _COUNTRIES: Final = """
 Afghan Afghanistan|Albanian Albania|Algerian Algeria|American United States|Andorran Andorra|Angolan Angola

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from realm_core.errors import RealmError
+from realm_core.files import write_json
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
-from realm_core.index.manifest import SHIPPED, read_manifest
+from realm_core.index.manifest import MANIFEST_FILE, SHIPPED, is_complete, read_manifest
 from realm_core.index.stored_rows import StoredRows
 from realm_core.runs.activity import Activity
 from tests.core.running import activity_of
@@ -46,7 +47,10 @@ def test_an_index_is_quantised_to_be_shipped_and_dequantised_where_it_is_used(
 ) -> None:
     model, corpus = shipped
     index = (model / SHIPPED).rename(tmp_path / "index")
+    approximate = {"search": {"kind": "ivf", "files": [{"file": "lists.safetensors", "sha256": ""}]}}
+    write_json(index / MANIFEST_FILE, read_manifest(index) | approximate, sealed=True)
     activity_of("ship-vectors", ["--index", index, "--output", model / SHIPPED])
+    assert is_complete(model / SHIPPED)  # without what the index is searched by
     whole, small = Generation.open(index), Generation.open(model / SHIPPED)
     files = [next(folder.glob("vectors-*")).stat().st_size for folder in (index, model / SHIPPED)]
     assert files[1] < files[0]

@@ -81,6 +81,7 @@ def test_a_language_that_is_asked_for_is_called_as_its_article(
         ("Where was sushi first made?", ("Japanese", "Japan"), ["Japan"]),
         ("What language is spoken in which country?", ("Japanese",), ["Japanese"]),
         ("What cuisine is sushi of?", ("Japanese", "Japan"), ["Japanese", "Japan"]),
+        ("Where does the word sushi come from?", ("Japanese",), ["Japanese"]),
         ("Which instrument did he play?", ("trumpeter",), ["trumpet"]),
         ("instrument he played", ("trumpet", "jazz trumpeter"), ["trumpet"]),
         ("What was his profession?", ("trumpeter",), ["trumpeter"]),
