@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -56,6 +57,19 @@ class LivingDocument:
     def canonical(self) -> str:
         """All its fields in one line, equal for equal documents."""
         return json.dumps(asdict(self), sort_keys=True, default=datetime.date.isoformat)
+
+    def sections_of(self, text: str) -> tuple[Section, ...]:
+        """The sections of a changed text: those of this one whose headings still stand in it, in a line, in order."""
+        article = self.article()
+        said = [self.text[one.start :].partition("\n")[0] for one in self.sections if article.says_heading(one)]
+        starts = dict[int, str]()
+        after = 0
+        for heading in said:
+            found = re.compile(rf"^{re.escape(heading)}$", re.MULTILINE).search(text, after)
+            if found is not None:
+                starts[found.start()] = heading
+                after = found.end()
+        return tuple(Section(heading, start) for start, heading in starts.items())
 
 
 @dataclass(frozen=True)

@@ -137,8 +137,8 @@ class ChangedTextForm(TextForm):
 
     text = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 12, "dir": "auto"}),
-        help_text="Each line is a paragraph. Headings, pages and a kept PDF stay if you leave the text as it is, and "
-        "go with any other.",
+        help_text="Each line is a paragraph. A line that is a heading stays one; for more of them, upload Markdown. "
+        "Pages and a kept PDF stay only if you leave the text as it is.",
     )
 
 

@@ -262,6 +262,8 @@ def _read_document(
     title, own = (given.title if alone else "") or read.title, given.own
     kept = own if isinstance(given.source, OwnText) else None
     text, sections = (kept.text, kept.sections) if kept else _with_sections(read.sections)
+    if own and isinstance(given.source, Text):  # plain text has no headings but those that its lines had before
+        sections = own.sections_of(text)
     document = LivingDocument(
         id=given.document_id or read.identity or f"d-{uuid.uuid4().hex[:16]}",
         title=title,

@@ -62,6 +62,12 @@ def web_address(address: str) -> str:
 
 
 @register.filter
+def site(address: str) -> str:
+    """The host of a `web_address` without its "www.", by which readers know a source; empty if there is none."""
+    return (urlsplit(web_address(address)).hostname or "").removeprefix("www.")
+
+
+@register.filter
 def pdf_page(address: str, section: str) -> str:
     """The address of the page of a PDF that a section's name ends with; empty where it is no such one.
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from realm_core.corpus.records import Section
+from realm_core.living.documents import LivingDocument
 from tests.web.asked import ask
 from tests.web.conftest import Person
 from tests.web.documents.conftest import meanwhile
@@ -72,6 +74,21 @@ def test_what_is_there_already_changes_nothing(deployed: Deployment) -> None:
     assert CorpusState.objects.get(is_current=True) == first.changes[0].after
     with pytest.raises(documents.DocumentExists, match="'turku' already"):
         documents.add([TURKU], by=None)
+
+
+def test_a_changed_text_keeps_the_headings_that_still_stand_in_it(deployed: Deployment) -> None:
+    rules = b"# Rules\n\n## Leave\n\nThirty days.\n\n### Trainees\n\nTen days.\n\n## Sickness\n\nCall us.\n"
+    documents.add([DocumentInput(File(rules, "rules.md"), "rules", licence="CC0")], by=None)
+    before = show("rules")
+    text = before.text.replace("Thirty", "Forty").replace("Sickness\n", "") + "\nLeave"
+    documents.change("rules", DocumentInput(Text(text), title="Rules"), by=None)
+    after = show("rules")
+    assert after.text == "Leave\nForty days.\nLeave › Trainees\nTen days.\nCall us.\nLeave"
+    assert [block.section for block in before.passages] == ["Leave"]
+    assert [block.section for block in after.passages] == ["Leave"]
+    document = LivingDocument("rules", "Rules", before.text, (Section("Leave", 0), Section("Leave › Trainees", 19)))
+    assert document.sections_of(after.text) == (Section("Leave", 0), Section("Leave › Trainees", 18))
+    assert document.sections_of("Of leave\nnothing.\nLeave › Trainees") == (Section("Leave › Trainees", 18),)
 
 
 def test_the_list_and_one_document(deployed: Deployment) -> None:

@@ -14,6 +14,7 @@ from tests.web.pages import stored
 from tests.web.pages.pages import Page, block_part, figures, sum_rows, tenths
 from tests.web.pages.stored import ODYSSEY, Read
 from webapp.templatetags.numbers import whole_percent
+from webapp.templatetags.pages import site
 
 pytestmark = pytest.mark.django_db
 
@@ -93,6 +94,21 @@ def test_blocks_stand_in_order_of_posterior_with_the_answer_marked(outsider: Per
     assert page.one("p", "answer__compare").startswith("Found in 2001: A Space Odyssey and 1 more block · 5 blocks")
     assert ODYSSEY[0].text in [text for _, text in page.all("p", "block__text")]
     assert page.one("p", "block__section") == "Career › Breakthrough"
+    assert {text for _, text in page.all("span", "block__source")} == {"From en.wikipedia.org"}
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://en.wikipedia.org/wiki/Turku", "en.wikipedia.org"),
+        ("http://user@www.Example.org:8080/turku?v=2", "example.org"),
+        ("javascript:alert('source')", ""),
+        ("https://[example.org/", ""),
+        ("", ""),
+    ],
+)
+def test_a_source_is_known_by_its_host(url: str, name: str) -> None:
+    assert site(url) == name
 
 
 @pytest.mark.parametrize(
