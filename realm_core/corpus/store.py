@@ -63,6 +63,13 @@ class Snapshot:
             raise RealmError(f"{folder / tables.MANIFEST_FILE} does not describe a corpus snapshot.")
         return cls(folder, manifest)
 
+    @classmethod
+    def verified(cls, folder: Path | str) -> Snapshot:
+        """Open a snapshot from which something is to be made: each file is compared with its checksum first."""
+        snapshot = cls.open(folder)
+        verify_files(snapshot.folder)
+        return snapshot
+
     @property
     def origin(self) -> str:
         """The same for all snapshots of one corpus: source and language, or the name."""

@@ -85,7 +85,7 @@ def _calibrate(task: Calibrate, activity: Activity) -> None:
         return fit
 
     def readings(index: Path, corpus: Path | None) -> tuple[Snapshot, KeptReadings]:
-        generation, snapshot = Generation.open(index), Snapshot.open(corpus_of(index, corpus))
+        generation, snapshot = Generation.open(index), Snapshot.verified(corpus_of(index, corpus))
         check_fit(model, generation, snapshot)
         retriever = DenseRetriever(model, generation, snapshot)
         reading = BlockReading(model.reader, raw, model="", index="", corpus="")

@@ -194,7 +194,7 @@ def _load(task: Evaluate, activity: Activity) -> _Loaded:
         raise RealmError("--model must name a model folder.")
     device = pick_device(task.device)
     corpus_folder = corpus_of(task.index, task.corpus)
-    snapshot = Snapshot.open(corpus_folder)
+    snapshot = Snapshot.verified(corpus_folder)
     if len(snapshot) == 0:
         raise RealmError(f"{corpus_folder} holds no blocks; there is nothing to read.")
     model = weighted(load_model(task.model), task.lexical_weight)

@@ -168,7 +168,7 @@ class _GenerationBuild:
         """From the arguments of `build`, which are checked."""
         if shard_rows < 1:
             raise RealmError(f"shard-rows must be at least 1, not {shard_rows}.")
-        model, snapshot = load_model(model_folder), Snapshot.open(corpus_folder)
+        model, snapshot = load_model(model_folder), Snapshot.verified(corpus_folder)
         if len(snapshot) == 0:
             raise RealmError(f"{corpus_folder} contains no blocks; there is nothing to index.")
         name = name or f"{snapshot.snapshot_id}-{model.block_hash}"

@@ -165,7 +165,7 @@ def main(task: CountWordpieces, activity: Activity) -> None:
     """Count in how many blocks of a corpus each wordpiece occurs."""
     if task.output.exists():
         raise RealmError(f"{task.output} exists already; choose another name.")
-    snapshot, wordpieces = Snapshot.open(task.corpus), Wordpieces.default()
+    snapshot, wordpieces = Snapshot.verified(task.corpus), Wordpieces.default()
     with_V = torch.zeros(wordpieces.vocabulary_size, dtype=torch.int32)
     for start in range(0, len(snapshot), _AT_ONCE):
         activity.check()

@@ -96,7 +96,7 @@ def extract(
     for name, number in (("blocks", blocks), ("shard-blocks", shard_blocks), ("processes", processes)):
         if number is not None and number < 1:
             raise RealmError(f"{name} must be at least 1, not {number}.")
-    snapshot = Snapshot.open(corpus)
+    snapshot = Snapshot.verified(corpus)
     tagger = options.tagger(snapshot)
     if not len(snapshot):
         raise RealmError(f"{corpus} contains no blocks.")

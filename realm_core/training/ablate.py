@@ -76,7 +76,7 @@ def _inputs(arguments: Ablate, settings: AblationConfig) -> tuple[AblationSizes,
         pick_device(device)
     questions, dev = files_by_name(arguments.questions), files_by_name(arguments.dev)
     repeat = settings.finetune.repeat
-    snapshot = Snapshot.open(arguments.corpus)
+    snapshot = Snapshot.verified(arguments.corpus)
     SalientSpans.open(arguments.spans, snapshot)
     excluded: Path | None = arguments.exclude_titles
     if excluded is not None:

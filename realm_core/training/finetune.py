@@ -62,7 +62,7 @@ def main(task: Finetune, stage: Stage) -> None:
 def _finetune(task: Finetune, stage: Stage) -> None:
     config, world, device = task.settings, stage.world, stage.device
     files = {name: read_questions(path) for name, path in files_by_name(task.questions).items()}
-    model, snapshot = load_model(task.model), Snapshot.open(corpus_of(task.index, task.corpus))
+    model, snapshot = load_model(task.model), Snapshot.verified(corpus_of(task.index, task.corpus))
     # The reader answers under the normalisation that it is trained under.
     if not model.config.not_here and (config.pairs or config.normalisation == "block+null"):
         raise RealmError(

@@ -81,7 +81,7 @@ def main(task: Ict, stage: Stage) -> None:
     """Warm the embedder up and save the model."""
     config, world = task.settings, stage.world
     check_batch(config, world, each=2)
-    snapshot = Snapshot.open(task.corpus)
+    snapshot = Snapshot.verified(task.corpus)
     tokens = stage.open_tokens(snapshot)
     learnt, held_out = split_passages(tokens.text_hashes_N, config.holdout)
     if len(learnt) < 2 * world.size:

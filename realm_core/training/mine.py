@@ -65,7 +65,7 @@ def main(task: Mine, activity: Activity) -> None:
     for path in (*task.questions, *task.unanswerable):
         answerable = path not in task.unanswerable
         questions += left_out.rest(path, answerable=answerable, seed=config.seed, take=config.take.get(path.stem))
-    snapshot = Snapshot.open(corpus_of(task.index, task.corpus))
+    snapshot = Snapshot.verified(corpus_of(task.index, task.corpus))
     generation = Generation.open(task.index)
     model = load_model(task.model, frozen=fast_dtype(pick_device("auto")))
     check_fit(model, generation, snapshot)

@@ -37,7 +37,7 @@ def main(task: Mlm, stage: Stage) -> None:
     """Warm the encoder up and save the model."""
     config, world, device = task.settings, stage.world, stage.device
     check_batch(config, world)
-    model, snapshot = load_model(task.model), Snapshot.open(task.corpus)
+    model, snapshot = load_model(task.model), Snapshot.verified(task.corpus)
     tokens = stage.open_tokens(snapshot)
     encoder = model.encoder or new_encoder(model.config, seed=config.seed)
     made_ready(encoder, device, config.dropout)

@@ -60,9 +60,9 @@ def main(task: Pretrain, stage: Stage) -> None:
     check_batch(config, world)
     model, generation = load_model(task.model), Generation.open(task.index)
     corpus = corpus_of(task.index, task.corpus)
-    snapshot = Snapshot.open(corpus)
+    snapshot = Snapshot.verified(corpus)
     check_fit(model, generation, snapshot)
-    source = snapshot if task.sentences is None else Snapshot.open(task.sentences)
+    source = snapshot if task.sentences is None else Snapshot.verified(task.sentences)
     spans = SalientSpans.open(task.spans, source)
     tokens = stage.open_tokens(snapshot)
     if model.encoder is None:

@@ -43,7 +43,7 @@ def main(arguments: Refresh, activity: Activity) -> None:
     if device.type == "cpu":
         torch.set_num_threads(builder_threads(torch.get_num_threads()))
         lower_priority(_NICENESS)
-    open_tokens(Snapshot.open(arguments.corpus), activity)
+    open_tokens(Snapshot.verified(arguments.corpus), activity)
     if not snapshots.exists():
         activity.say(f"Waiting for a pre-training that runs with --run {arguments.trainer_run}.")
     try:
@@ -112,7 +112,7 @@ def build_generation(made: Path, corpus: Path, generations: Path, step: int, dev
         name=step_name(step),
         search="exact",
         device=device,
-        tokens=open_tokens(Snapshot.open(corpus), activity),
+        tokens=open_tokens(Snapshot.verified(corpus), activity),
         about={"step": step, "parameters_at": parameters_at, "snapshot": snapshot},
         before_publishing=check,
     )

@@ -134,7 +134,7 @@ def _supervision(
     held_out: list[HeldOut] = []
     about: list[object] = []
     for searched in indexes:
-        snapshot, generation = Snapshot.open(searched.corpus), Generation.open(searched.index)
+        snapshot, generation = Snapshot.verified(searched.corpus), Generation.open(searched.index)
         check_fit(model, generation, snapshot)
         retriever = DenseRetriever(model, generation)
         own = [snapshot.snapshot_id, sorted(left_out.titles), questions, config.right_within, config.competing]

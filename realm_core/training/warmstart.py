@@ -39,7 +39,7 @@ def main(task: Warmstart, activity: Activity) -> None:
         dimension=settings.dimension,
         reader_base=None if settings.reader_base == "embedder" else settings.reader_base,
     )
-    snapshot = Snapshot.open(task.corpus)
+    snapshot = Snapshot.verified(task.corpus)
     if len(snapshot) < config.dimension:
         raise RealmError(
             f"{task.corpus} has {len(snapshot)} blocks, too few for a projection onto {config.dimension} dimensions."

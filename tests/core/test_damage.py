@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from realm_core.corpus.tables import ARTICLES_FILE
 from realm_core.errors import RealmError
 from realm_core.files import read_json, write_json
 from realm_core.serving.engine import Engine
 from tests.core.conftest import Deployment
+from tests.core.running import activity_of
 
 FILES = (
     *(("model", name) for name in ("model.safetensors", "config.json")),
@@ -118,3 +120,43 @@ def test_a_manifest_of_other_checksums_is_not_believed(copy: dict[str, Path], pa
     path.write_text(text[:at] + ("0" if text[at] != "0" else "1") + text[at + 1 :], encoding="utf-8")
     with pytest.raises(RealmError, match=r"checksum"):
         load(copy)
+
+
+@pytest.mark.parametrize(
+    ("activity", "given"),
+    [
+        ("index", "model corpus"),
+        ("spans", "corpus"),
+        ("count-wordpieces", "corpus"),
+        ("warmstart", "corpus"),
+        ("ict", "model corpus"),
+        ("mlm", "model corpus"),
+        ("pretrain", "model index corpus spans"),
+        ("finetune", "model index corpus questions"),
+        ("mine", "model index corpus questions"),
+        ("train-retriever", "model index questions"),
+        ("ablate", "model corpus spans questions dev"),
+        ("calibrate", "model index corpus questions unanswerable"),
+        ("evaluate", "model index corpus questions"),
+    ],
+)
+def test_nothing_is_made_of_a_damaged_corpus(copy: dict[str, Path], tmp_path: Path, activity: str, given: str) -> None:
+    """One letter of a text is another: every length and offset is as it was."""
+    questions = tmp_path / "questions.jsonl"
+    questions.write_text('{"question": "What is the capital of Bhutan?", "answers": ["Thimphu"]}\n')
+    unanswerable = tmp_path / "unanswerable.jsonl"
+    unanswerable.write_text('{"question": "Who am I?", "answers": []}\n')
+    corpus = tmp_path / "corpora" / "tiny" / read_json(copy["corpus"] / "manifest.json")["snapshot_id"]
+    corpus.parent.mkdir(parents=True)
+    copy["corpus"].rename(corpus)
+    path = corpus / ARTICLES_FILE
+    path.write_bytes(path.read_bytes().replace(b"Thimphu", b"Thimpha"))
+    folders = {**copy, "corpus": corpus, "spans": tmp_path / "spans"}
+    folders |= {"questions": questions, "dev": questions, "unanswerable": unanswerable}
+    arguments = [part for name in given.split() for part in (f"--{name}", folders[name])]
+    output = tmp_path / "output"
+    if activity != "evaluate":
+        arguments += ["--output", output]
+    with pytest.raises(RealmError, match=r"articles\.arrow is not the file that was published: its checksum differs"):
+        activity_of(activity, arguments, run=tmp_path / "run")
+    assert not output.exists() or not any(path for path in output.rglob("*") if path.is_file() and path.name != "lock")
