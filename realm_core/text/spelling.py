@@ -36,7 +36,7 @@ def folded(text: str) -> str:
     """In lower case and without accents."""
     if text.isascii():
         return text.lower()
-    return "".join(c for c in unicodedata.normalize("NFKD", text.lower()) if not unicodedata.combining(c))
+    return "".join(itertools.filterfalse(unicodedata.combining, unicodedata.normalize("NFKD", text.lower())))
 
 
 def folded_places(text: str) -> tuple[str, list[int]]:
