@@ -134,7 +134,7 @@ class Operators(Sending):
         return self._do(Call("GET", "/feedback/export", bytes, headers={"Accept": JSON_LINES}))
 
     def deployments(self, **filters: Filters | None) -> Iterator[operating.Deployment]:
-        """What answers, and what did. Filters: model, index, active, since, before, order."""
+        """The active deployment and earlier ones. Filters: model, index, active, since, before, order."""
         return self._list("/deployments", operating.Deployment, filters)
 
     def deployment(self, deployment_id: int) -> operating.Deployment:

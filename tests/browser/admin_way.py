@@ -92,7 +92,7 @@ class Way:
     def _deployed(self) -> str:
         """The generation that answers."""
         self._open("Overview")
-        return self._page.locator("section", has_text="What answers").get_by_role("link").nth(1).inner_text()
+        return self._page.locator("section", has_text="Active deployment").get_by_role("link").nth(1).inner_text()
 
     def _build(self, first: str) -> str:
         page = self._page

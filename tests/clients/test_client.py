@@ -152,7 +152,7 @@ def test_what_operators_do(admin: Client, asker: Client) -> None:
     again = admin.deploy(other.id, note="again")
     assert again.is_active and again.note == "again" and next(admin.deployments()).id == again.id
     assert admin.activate(deployment.id).index == index.id
-    with pytest.raises(InvalidRequest, match="is what answers now"):
+    with pytest.raises(InvalidRequest, match="is active already"):
         admin.activate(deployment.id)
     assert [one.is_active for one in admin.deployments(index=index.id, order="id")] == [False, True]
     assert len(list(admin.deployments(active=True))) == 1 and not admin.deployment(deployment.id).is_active

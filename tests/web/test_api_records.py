@@ -191,9 +191,9 @@ def test_deploy_and_roll_back(client: Client, pair: IndexGeneration, staff: Pers
     entries = AuditEntry.objects.order_by("pk")
     for same in (third, body):
         again = problem(post(client, f"deployments/{same['id']}/activate", {}), 422)
-        assert f"Deployment {third['id']} is what answers now" in again["detail"]
+        assert f"Deployment {third['id']} is active already" in again["detail"]
     again = problem(post(client, "deployments", {"index": pair.pk}), 422)
-    assert f"Deployment {third['id']} is what answers now" in again["detail"]
+    assert f"Deployment {third['id']} is active already" in again["detail"]
     assert [(e.action, e.by) for e in entries] == [(a, staff.user) for a in ("deploy", "deploy", "roll-back")]
 
 

@@ -125,7 +125,7 @@ def test_a_training_that_took_the_calibration_away_needs_a_person_s_word(now: De
         model.save()
 
     _, index = rival(now)
-    assert "Calibration" not in verdicts(deploying.check(index)), "what answers now is not calibrated either"
+    assert "Calibration" not in verdicts(deploying.check(index)), "the active deployment is not calibrated either"
     fit(now.model, 0.8)
     check = deploying.check(index)
     assert verdicts(check)["Calibration"] == Verdict.DOUBT
@@ -147,7 +147,7 @@ def test_what_was_never_measured_needs_a_person_s_word(now: Deployment, staff: P
     assert entry.details["found"]["Quality"] == caught.value.check.doubts[0]
     assert entry.details["confirmed"] == [
         CONFIRMATION,
-        "It was never measured on the same questions as what answers now.",
+        "It was never measured on the same questions as the active deployment.",
     ]
 
 
@@ -349,7 +349,7 @@ def test_going_back_is_looked_at_too(staff: Person, loader: Loader, now: Deploym
     holder().refresh(wait=True)
     assert holder().status().deployment_id == active.pk
     assert staff.client.get(f"/manage/deployments/{active.pk}/roll-back/").status_code == 302  # it answers already
-    with pytest.raises(RealmError, match="is what answers now"):
+    with pytest.raises(RealmError, match="is active already"):
         deploying.roll_back(active)
 
 

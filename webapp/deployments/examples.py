@@ -21,8 +21,8 @@ DOUBTS: Final[dict[str, Any]] = {
     "type": "about:blank",
     "title": "Conflict",
     "status": 409,
-    "detail": "It was never measured on the same questions as what answers now. "
+    "detail": "It was never measured on the same questions as the active deployment. "
     "To deploy it all the same, confirm that.",
-    "doubts": ["It was never measured on the same questions as what answers now."],
+    "doubts": ["It was never measured on the same questions as the active deployment."],
     "confirm": "4d1e0c5a97b3f826",
 }

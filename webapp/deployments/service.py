@@ -146,9 +146,7 @@ def made_ready(
         return found
     if _EDITED in doubts and found.instead_of is not None and found.instead_of.index.corpus.name == index.corpus.name:
         _carry(found.instead_of.index, index, by)
-        brought = Finding(
-            _EDITED, Verdict.GOOD, "What was edited in the corpus that answers now is so in this one, too."
-        )
+        brought = Finding(_EDITED, Verdict.GOOD, "This corpus has all edits of the active deployment's.")
         findings = tuple(brought if one.about == _EDITED else one for one in found.findings)
         found = replace(found, findings=findings)
     masks.mask_purged(index, by=by)
@@ -201,7 +199,7 @@ def deploy(
 
     Every web process loads the pair beside the previous one and then switches. confirmed: the digest of the `check`
     whose doubts a person has read; True for a program that accepts any doubts. RealmError if the pair cannot answer or
-    is the one that answers now, NotConfirmed for unconfirmed doubts.
+    is the active one, NotConfirmed for unconfirmed doubts.
     """
     return _activate("deploy", check(index, model), by, note, confirmed)
 
@@ -218,7 +216,7 @@ def _activate(action: str, found: PairCheck, by: User | str | None, note: str, c
         raise RealmError(found.refusal)
     active = found.instead_of
     if active is not None and (active.model_id, active.index_id) == (found.model.pk, found.index.pk):
-        raise RealmError(f"Deployment {active.pk} is what answers now, with the same model and the same index.")
+        raise RealmError(f"Deployment {active.pk} is active already, with the same model and the same index.")
     if found.doubts and confirmed is not True and confirmed != found.digest:
         raise NotConfirmed(found)
     try:
@@ -299,7 +297,7 @@ def _verify_corpus(folder: Path) -> int:
 
 
 def _edits(index: IndexGeneration, active: Deployment | None) -> Iterator[Finding]:
-    """Whether documents were edited in the corpus that answers now which this one does not have."""
+    """Whether documents were edited in the active deployment's corpus which this one does not have."""
     if active is None or active.index_id == index.pk:
         return
     if number := bringing.edited_above(active.index, index):
@@ -307,8 +305,8 @@ def _edits(index: IndexGeneration, active: Deployment | None) -> Iterator[Findin
         if lineage.state_joined(active.index, index) is not None:
             until = "join the corpora again"
         says = (
-            f"{number:,} document{' that was' if number == 1 else 's that were'} added, changed or removed in the "
-            f"corpus that answers now will not be so in this one, until you {until}."
+            f"Edits of {number:,} document{'' if number == 1 else 's'} in the active deployment’s corpus are missing "
+            f"in this one, until you {until}."
         )
         yield Finding(_EDITED, Verdict.DOUBT, says)
 
@@ -327,7 +325,7 @@ def _purged(index: IndexGeneration) -> list[Finding]:
 
 
 def _calibration(model: ModelVersion, active: Deployment | None) -> list[Finding]:
-    """Whether a training has taken the calibration away that what answers now has."""
+    """Whether a training has taken the calibration away that the active deployment has."""
     if active is None or not _is_calibrated(active.model):
         return []
     about = "Calibration"
@@ -352,14 +350,14 @@ def _quality(model: ModelVersion, index: IndexGeneration, active: Deployment | N
     """The quality compared with the active deployment, on each question set that both were measured on."""
     about = _QUALITY
     if active is None:
-        return [Finding(about, Verdict.GOOD, "Nothing answers now, so there is nothing to be compared with.")]
+        return [Finding(about, Verdict.GOOD, "There is no active deployment to compare with.")]
     if active.model_id == model.pk and active.index.corpus_id == index.corpus_id:
-        return [Finding(about, Verdict.GOOD, "The same model over the same corpus answers now.")]
+        return [Finding(about, Verdict.GOOD, "The active deployment has the same model and the same corpus.")]
     pairs = comparing.measured_alike(
         comparing.Candidate(active.model, active.index.corpus), comparing.Candidate(model, index.corpus)
     )
     if not pairs:
-        says = "It was never measured on the same questions as what answers now."
+        says = "It was never measured on the same questions as the active deployment."
         return [Finding(about, Verdict.DOUBT, says)]
     return [_compared(now, new) for now, new in pairs]
 
@@ -371,9 +369,9 @@ def _compared(now: Evaluation, new: Evaluation) -> Finding:
     except RealmError as error:
         return Finding(about, Verdict.DOUBT, f"How it does on {new.questions.name} cannot be compared: {error}")
     figures = (
-        f"{100 * new.exact_match:.1f} % of {difference.n:,} questions right, {100 * now.exact_match:.1f} % by what "
-        f"answers now (difference {100 * difference.difference:+.1f}, 95 % interval {100 * difference.low:+.1f} to "
-        f"{100 * difference.high:+.1f} points"
+        f"{100 * new.exact_match:.1f} % of {difference.n:,} questions right, {100 * now.exact_match:.1f} % by the "
+        f"active deployment (difference {100 * difference.difference:+.1f}, 95 % interval {100 * difference.low:+.1f} "
+        f"to {100 * difference.high:+.1f} points"
         f"{', which may be chance' if difference.difference and difference.may_be_chance else ''})."
     ).replace("-", "\N{MINUS SIGN}")
     if comparing.upgraded_between(now, new):

@@ -1,4 +1,4 @@
-"""Documents that were edited above an index which answered before: brought over to the corpus that answers now.
+"""Documents that were edited above an index which answered before: brought over to the active deployment's corpus.
 
 A deployment of another index begins with the unchanged base of that index. What was added, changed or removed above the
 index that answered before stays there, until it is brought over by one edit or another. A schedule does that before the
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Edits above `index` that the corpus which answers now does not have.
+    """Edits above `index` that the active deployment's corpus does not have.
 
     documents: ids of those that were added or changed. removed: of those that were, and are still here. What was purged
     is no edit that waits: it is purged here, too.

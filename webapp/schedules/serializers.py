@@ -84,7 +84,7 @@ class ScheduleChangesSerializer(StrictSerializer):
         QuestionSet,
         required=False,
         allow_null=True,
-        help_text="Id of a set to measure by, which the new index and what answers now are asked; null: none.",
+        help_text="Id of a set to measure by, which the new index and the active deployment are asked; null: none.",
     )
     deploy = StrictBooleanField(
         required=False, help_text="Whether it is deployed if it answers no worse; needs `questions`."

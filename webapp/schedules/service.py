@@ -106,9 +106,9 @@ def remove(schedule: Schedule, *, by: User | str | None) -> None:
 def follow(job: Job, corpus_name: str, *, deploy: bool) -> Schedule:
     """Index what an ingest makes once it has ended, and deploy that if wanted.
 
-    deploy: a person wants it to answer, so it does unless it was measured to be worse than what answers now; an ingest
-    of a part is followed by one of a larger part, until all of it answers. It is a schedule that is switched off, and
-    goes through its stages once; a person may switch it on.
+    deploy: a person wants it to answer, so it does unless it was measured to be worse than the active deployment; an
+    ingest of a part is followed by one of a larger part, until all of it answers. It is a schedule that is switched
+    off, and goes through its stages once; a person may switch it on.
     """
     return Schedule.objects.create(
         corpus_name=corpus_name,

@@ -44,7 +44,7 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at
             "at": "If it builds at a time of day.",
             "weekday": "Empty: every day.",
             "ingest": "The file or package that it was ingested from, as it is then; for a new model nothing is read.",
-            "questions": "Asked of the new index and of what answers now; empty: nothing is asked.",
+            "questions": "Asked of the new index and of the active deployment; empty: nothing is asked.",
             "deploy": "Where the check leaves a doubt, a person decides.",
         }
         widgets = {"at": forms.TimeInput({"type": "time"}, format="%H:%M"), "hours": forms.NumberInput({"min": 1})}

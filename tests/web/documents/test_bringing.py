@@ -33,7 +33,7 @@ def another(another_index: IndexGeneration) -> IndexGeneration:
 
 
 def deploy(index: IndexGeneration) -> Deployment:
-    with pytest.raises(NotConfirmed, match="4 documents that were added, changed or removed"):
+    with pytest.raises(NotConfirmed, match="Edits of 4 documents"):
         deploying.deploy(index)
     return deploy_confirmed(index)
 

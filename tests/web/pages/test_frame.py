@@ -99,7 +99,7 @@ def test_the_page_for_a_bug_needs_nothing(rf: RequestFactory) -> None:
 
 
 def test_the_corpus_and_its_licence_are_named_on_every_page(outsider: Person) -> None:
-    """The one that answers now, of which no more is read than is shown."""
+    """The active one, of which no more is read than is shown."""
     with CaptureQueriesContext(connection) as before:
         assert corpus_attribution() == {"corpus": None}
     assert len(before) == 1 and "path" not in before[0]["sql"]

@@ -137,7 +137,7 @@ class Command(OperatorCommand):
         self._say(f"Deployed: {deployment}")
 
     def _replace_model(self, model: ModelVersion, active: Deployment) -> None:
-        """Let the newer shipped model answer from the corpus that answers now, with what was edited in it."""
+        """Let the newer shipped model answer from the corpus of the active deployment, with its edits."""
         corpus = active.index.corpus
         try:
             index = self._index(model, corpus, active.index)
