@@ -9,9 +9,9 @@ import pytest
 from django.utils import timezone
 
 from tests.web.conftest import Person
-from tests.web.console import another_index, write_files
+from tests.web.console import ANSWERS, another_index, measured, question_set, write_files
 from tests.web.pages import stored
-from webapp.models import AuditEntry, IndexGeneration, Job, RetentionRule, Schedule
+from webapp.models import AuditEntry, IndexGeneration, Job, Purpose, RetentionRule, Schedule
 from webapp.storage.places import resolve
 
 pytestmark = pytest.mark.django_db
@@ -49,6 +49,30 @@ def test_a_schedule_is_made_changed_run_and_removed(staff: Person) -> None:
     assert not Schedule.objects.exists()
     did = list(AuditEntry.objects.filter(by=staff.user).values_list("action", flat=True))
     assert did.count("schedule.edit") == 2 and did[0] == "schedule.remove"
+
+
+def test_a_new_schedule_checks_by_the_questions_that_were_used_last(staff: Person) -> None:
+    deployment = stored.deployment()
+    page = "/manage/schedules/new/"
+    question_set("learnt", purpose=Purpose.LEARN)
+    assert _chosen(staff.client.get(page).content.decode()) == "no questions"
+    used = question_set("used")
+    question_set("newer")
+    assert _chosen(staff.client.get(page).content.decode()) == "newer"
+    measured(deployment.model, deployment.index, used, ANSWERS)
+    assert _chosen(staff.client.get(page).content.decode()) == "used"
+    form = {"corpus_name": "vital-en", "trigger": "every", "hours": "6", "questions": ""}
+    staff.client.post(page, form)
+    schedule = Schedule.objects.get()
+    assert schedule.questions is None
+    assert _chosen(staff.client.get(f"/manage/schedules/{schedule.pk}/").content.decode()) == "no questions"
+
+
+def _chosen(page: str) -> str:
+    """The question set that the form has chosen."""
+    found = re.search(r'<select name="questions".*?<option[^>]* selected>(.*?)</option>', page, re.DOTALL)
+    assert found is not None
+    return found[1].partition(" (")[0]
 
 
 @pytest.mark.parametrize(

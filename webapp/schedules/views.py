@@ -6,6 +6,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
@@ -86,11 +87,19 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
     return render(request, "manage/schedules.html", _context(RetentionForm(instance=RetentionRule.current())))
 
 
+def _questions_last_used() -> QuestionSet | None:
+    """Of the sets to measure by the one that was used last, else the newest; None if there are none."""
+    used = F("evaluations__created_at").desc(nulls_last=True)
+    return QuestionSet.objects.filter(purpose=Purpose.MEASURE).order_by(used, "-pk").first()
+
+
 @console_form
 def edit_schedule(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     """A new schedule, or a change of one."""
-    # Without reading the source again a periodic build would find nothing new.
-    schedule = Schedule(enabled=True, ingest=True) if pk is None else get_object_or_404(Schedule, pk=pk)
+    if pk is not None:
+        schedule = get_object_or_404(Schedule, pk=pk)
+    else:  # without reading the source again a periodic build would find nothing new, without questions check nothing
+        schedule = Schedule(enabled=True, ingest=True, questions=_questions_last_used())
     form = ScheduleForm(request.POST if request.method == "POST" else None, instance=schedule)
     status = 200
     if request.method == "POST":
