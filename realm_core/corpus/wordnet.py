@@ -28,16 +28,17 @@ _VERSION = "3.6"
 _FOLDER = "pattern/text/en/wordnet/dict"
 _SYNSETS, _SENSES = ("data.noun1", "data.noun2"), "index.noun"
 # Raise it when the sentences change: equal fingerprints promise equal articles.
-_RULES = 2
-# WordNet's lexicographers' files (lexnames(5WN)): persons; food, groups, objects, phenomena, quantities, shapes,
-# substances, times; animals, bodies, cognition, communication, processes.
+_RULES = 3
+# WordNet's lexicographers' files (lexnames(5WN)): animals, bodies, food, groups, objects, phenomena, plants, quantities,
+# shapes, substances, times; artefacts, communication, events, places, persons, processes, states. Of the others (acts,
+# attributes, feelings, thoughts, …) hardly any is asked for.
 _PEOPLE = 18
-_IN_ANY_SENSE = {13, 14, 17, 19, 23, 25, 27, 28}
-_IN_THE_FIRST_SENSE = {5, 8, 9, 10, 22}
+_LEAST_FREQUENCY = dict.fromkeys((5, 8, 13, 14, 17, 19, 20, 23, 25, 27, 28), 1)
+_LEAST_FREQUENCY |= dict.fromkeys((6, 10, 11, 15, _PEOPLE, 22, 26), 40)
+_OF_A_CLASS = 5  # times that for one that has kinds: “animal”, “worker”
 _NO_SUPERLATIVE = r"(?:[a-z]?w|for|inter|har|r|t|n|p|gu|mod|hon|ch)est\b"
 _TELLING = re.compile(rf"\d|\b(?:most|first|(?!{_NO_SUPERLATIVE})[a-z]+est)\b")  # a number or a rank
 _OF_A_TITLE = 2  # senses of a word that is an article's title
-_LONG = 60  # characters of a definition that tells more than another word would
 _INSTANCE = "@i"  # the pointer from an instance to its class
 _NARROWER = "~"  # the pointer to a kind of it
 _EXAMPLE = re.compile(r'; "')  # what follows a definition
@@ -70,16 +71,19 @@ class _Entry:
 
         titles: of articles beside which it stands, by what they are in lower case.
         """
-        senses = list(zip(self.words, self.senses, strict=True))
-        of_a_title = any(word.lower() in titles and sense <= _OF_A_TITLE for word, sense in senses)
-        if self.is_instance or of_a_title or _TELLING.search(self.definition):
+        senses = zip(self.words, self.senses, strict=True)
+        if self.is_instance or any(word.lower() in titles and sense <= _OF_A_TITLE for word, sense in senses):
             return True
-        if self.is_general:
-            return False
-        known = [sense for word, sense in senses if " " not in word and english().count(folded(word))]
-        if self.file in _IN_ANY_SENSE:
-            return bool(known)
-        return 1 in known and (self.file in _IN_THE_FIRST_SENSE or len(self.definition) > _LONG)
+        if _TELLING.search(self.definition):
+            return self._frequency >= 1
+        least = _LEAST_FREQUENCY.get(self.file)
+        return least is not None and self._frequency >= least * (_OF_A_CLASS if self.is_general else 1)
+
+    @property
+    def _frequency(self) -> float:
+        """About how often one of its words has this sense: each further sense is taken to be half as frequent."""
+        senses = zip(self.words, self.senses, strict=True)
+        return max((english().count(folded(word)) / 2 ** (sense - 1) for word, sense in senses if sense), default=0)
 
     def title(self, titles: Mapping[str, str]) -> str:
         """An article's, else the first word; for a person the shortest one with a first and a last name."""
