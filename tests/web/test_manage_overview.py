@@ -100,6 +100,7 @@ def test_jobs_are_counted_without_their_parts() -> None:
 def test_workers_are_well_while_every_queue_has_one() -> None:
     assert part("Workers") == overview.Component("Workers", State.ILL, "none for jobs is running, so no job can run")
     fetcher = worker(name="f:1", slots=8, queues=[FETCH_QUEUE])
+    assert fetcher.at_once == "8 addresses"
     assert part("Workers").state == State.ILL
     worker(seen_at=timezone.now() - timedelta(minutes=5))  # lost
     assert part("Workers").state == State.ILL
