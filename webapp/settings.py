@@ -30,8 +30,8 @@ ASK_CACHE_S          seconds for which the same question gets the same answer wi
 WEB_PATIENCE_S       seconds within which a request must arrive completely: header fields, then the body (default: 60)
                      and during which a connection may read nothing of its response (on Linux)
 DATABASE_POOL        connections to PostgreSQL that the threads of a process share (default: none; a web server's: 16)
-WORKER_QUEUES        queues that a worker takes jobs from, separated by commas (default: all)
-WORKER_SLOTS         jobs that a worker runs at once (default: 3)
+WORKER_QUEUES        queues that a worker takes jobs from, separated by commas (default: all); or `fetch`, for addresses
+WORKER_SLOTS         jobs that a worker runs at once (default: 3), or addresses that it fetches (default: 8)
 REALM_DEVICES        devices of a worker's trainings, such as cuda:0,cuda:1 (default: what nvidia-smi finds, or cpu)
 REALM_HOST           name of a machine, the same in all its containers (default: the host's name)
 JOB_NICENESS         niceness of jobs beside the web server on the same machine: from 0 to 19 (default: 10)

@@ -27,8 +27,9 @@ def one_line(text: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things: “1 block”, “2,000 blocks”."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """A number of things: “1 block”, “2,000 blocks”, “8 addresses”."""
+    ending = "" if number == 1 else "es" if noun.endswith("ss") else "s"
+    return f"{number:,} {noun}{ending}"
 
 
 def _takes_joiner(before: list[str]) -> bool:

@@ -17,10 +17,13 @@ log = logging.getLogger(__name__)
 
 
 class Reporter:
-    """Reports this worker from its own thread, every SEEN_EVERY_S seconds."""
+    """Reports this worker from its own thread, every SEEN_EVERY_S seconds.
 
-    def __init__(self, queues: list[str], slots: int) -> None:
-        self._queues, self._slots = queues, slots
+    uses_devices: whether it runs jobs, which compute.
+    """
+
+    def __init__(self, queues: list[str], slots: int, *, uses_devices: bool) -> None:
+        self._queues, self._slots, self._uses_devices = queues, slots, uses_devices
         self._started_at = timezone.now()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
@@ -43,7 +46,8 @@ class Reporter:
         connection.close()
 
     def _report(self) -> None:
-        told = {"queues": self._queues, "slots": self._slots, "devices": devices.report()}
+        used = devices.report() if self._uses_devices else []
+        told = {"queues": self._queues, "slots": self._slots, "devices": used}
         Worker.report(**told, started_at=self._started_at)
 
     @staticmethod

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from workers.guards import HOST
@@ -20,12 +20,13 @@ _SOCKET_PATH_BYTES = 100  # the kernel takes 107 on Linux, 103 on macOS
 class Service:
     """One program.
 
-    grace_s: seconds from SIGTERM to SIGKILL.
+    grace_s: seconds from SIGTERM to SIGKILL. environment: its own variables, before those of all programs.
     """
 
     name: str
     command: tuple[str, ...]
     grace_s: float = 5.0
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def broker(data: Path) -> Service:
@@ -52,7 +53,7 @@ def broker(data: Path) -> Service:
 
 def application(port: int) -> list[Service]:
     """The programs that need the database and the broker."""
-    return [web(port), worker(), scheduler()]
+    return [web(port), worker(), fetcher(), scheduler()]
 
 
 def web(port: int) -> Service:
@@ -78,6 +79,11 @@ def worker(app: str = "workers.app") -> Service:
         ),
         grace_s=20.0,  # longer than a job gets to reach a safe point, and to record that on a busy machine
     )
+
+
+def fetcher(app: str = "workers.app") -> Service:
+    """A worker that fetches addresses alone, whatever is said of the one that runs jobs."""
+    return Service("fetcher", worker(app).command, environment={"WORKER_QUEUES": "fetch", "WORKER_SLOTS": ""})
 
 
 def scheduler(app: str = "workers.app") -> Service:

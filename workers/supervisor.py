@@ -1,6 +1,6 @@
 """`make run`, after the installation: prepare the data, start the programs, keep them running.
 
-    broker → migrate → setup_data → web, worker, scheduler → "Ready" when /readyz answers 200
+    broker → migrate → setup_data → web, worker, fetcher, scheduler → "Ready" when /readyz answers 200
 
 No library was found that does all of this: honcho ends everything when one program ends, supervisord leaves its
 programs running when it is killed, and neither knows when the whole is ready. Every program has its own session, so
@@ -90,7 +90,7 @@ class Supervisor:
             for what, *command in PREPARATIONS:
                 self._prepare(what, *command)
             self._children = [self._kept(service) for service in application(self._port)]
-            say("Starting the web server, a worker and the scheduler; the model is being loaded")
+            say("Starting the web server, the workers and the scheduler; the model is being loaded")
             for child in self._children:
                 child.start()
             self._watch()
@@ -101,7 +101,8 @@ class Supervisor:
 
     def _kept(self, service: Service) -> KeptProcess:
         log = self._logs / f"{service.name}.log"
-        return KeptProcess(service.name, service.command, log, self._environment, folder=TOP, grace_s=service.grace_s)
+        environment = {**self._environment, **service.environment}
+        return KeptProcess(service.name, service.command, log, environment, folder=TOP, grace_s=service.grace_s)
 
     # ---- before the programs run
 

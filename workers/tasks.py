@@ -34,7 +34,7 @@ from webapp.refusals import StateConflict
 from webapp.request_id import set_job_id
 from webapp.schedules import service as scheduling
 from workers import devices
-from workers.app import QUEUES, SLOTS, app
+from workers.app import FETCHES, QUEUES, SLOTS, app
 from workers.executions import EXECUTIONS, JobExecution
 from workers.fetching import fetch_for
 from workers.job_run import JobRun, Timing, shutting_down
@@ -50,7 +50,7 @@ RESEND_AT_LEAST_EVERY_S = 600.0
 _JUST_SENT_S = 5.0  # by another worker that started
 _PASS_ON_AFTER_S = 2.0
 _PASS_ON_AT_LEAST_EVERY_S = 60.0
-_reporter = Reporter(QUEUES, SLOTS)
+_reporter = Reporter(QUEUES, SLOTS, uses_devices=not FETCHES)
 
 
 @worker_ready.connect

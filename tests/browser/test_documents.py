@@ -1,4 +1,7 @@
-"""A document in, asked about, changed, removed, and the ledger of it: on a phone, in a real browser."""
+"""A document in, asked about, changed, removed, the ledger of it, and purged: in a real browser.
+
+The whole way on a phone; what administrators do of it at the width of a desktop, too.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import FilePayload, Page, expect
+from playwright.sync_api import FilePayload, Page, ViewportSize, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.web.conftest import Person
@@ -14,16 +17,25 @@ from tests.web.documents.conftest import answering, deployed, folders  # noqa: F
 from webapp.asking import service as asking
 from webapp.models import AskedAnswer, Deployment
 
-PHONE_WIDTH = 390
+PHONE: ViewportSize = {"width": 390, "height": 844}
+DESKTOP: ViewportSize = {"width": 1280, "height": 800}
 TEXT = "Turku is a city in Finland. Its castle was founded in 1280 at the mouth of the river Aura."
+
+
+@pytest.fixture(autouse=True)
+def _signed_in(page: Page, live_server: LiveServer, staff: Person) -> None:
+    page.set_default_timeout(90_000)  # the machine may be busy
+    session = staff.client.cookies["sessionid"].value
+    page.context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
 
 
 @pytest.fixture
 def fits(page: Page) -> Callable[[str], None]:
-    """Checks at each station that nothing is wider than the phone."""
+    """Checks at each station that nothing is wider than the screen."""
 
     def look(name: str) -> None:
-        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE_WIDTH, name
+        assert page.viewport_size is not None
+        assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"], name
 
     return look
 
@@ -32,10 +44,9 @@ def _file(name: str, text: str) -> FilePayload:
     return {"name": name, "mimeType": "", "buffer": text.encode()}
 
 
-def test_upload_ask_change_remove_and_the_ledger(
+def test_upload_ask_change_remove_the_ledger_and_a_purge_on_a_phone(
     live_server: LiveServer,
     answering: Deployment,  # noqa: F811
-    staff: Person,
     page: Page,
     fits: Callable[[str], None],
     monkeypatch: pytest.MonkeyPatch,
@@ -43,10 +54,7 @@ def test_upload_ask_change_remove_and_the_ledger(
     # The tiny model's vectors are random: every block is read, so that the document is among them.
     checked = asking.checked
     monkeypatch.setattr(asking, "checked", lambda question, k=20, *more, **named: checked(question, k, *more, **named))
-    page.set_viewport_size({"width": PHONE_WIDTH, "height": 844})
-    page.set_default_timeout(90_000)  # the machine may be busy
-    session = staff.client.cookies["sessionid"].value
-    page.context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
+    page.set_viewport_size(PHONE)
 
     page.goto(f"{live_server.url}/manage/documents/")
     fits("list")
@@ -108,4 +116,64 @@ def test_upload_ask_change_remove_and_the_ledger(
     page.get_by_label("Title").fill("Turku")
     expect(page.get_by_text("No document is like that.")).to_be_visible()
     page.get_by_role("link", name="Removed").click()
-    expect(page.get_by_role("link", name="Turku")).to_be_visible()
+    page.get_by_role("link", name="Turku").click()
+
+    page.get_by_role("link", name="Purge …").click()
+    fits("purge")
+    page.get_by_role("button", name="Purge it").click()  # the browser holds it back until the box is ticked
+    expect(page.get_by_role("heading", level=1)).to_have_text("Purge this document?")
+    page.get_by_label("I know that this cannot be undone").check()
+    page.get_by_role("button", name="Purge it").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("1 document purged")
+    expect(page.locator("main")).to_contain_text(re.compile(r"passages were taken out of \d"))
+    fits("receipt")
+    page.goto(f"{live_server.url}/answers/{asked.pk}/")
+    expect(page.locator(".block").first).to_be_visible()
+    expect(page.locator("main")).not_to_contain_text("1280")
+    page.goto(document)
+    expect(page.locator("main")).to_contain_text("It was purged on")
+    expect(page.locator("main")).not_to_contain_text("Turku")
+    fits("purged")
+
+
+def test_upload_change_remove_and_the_ledger_on_a_desktop(
+    live_server: LiveServer,
+    deployed: Deployment,  # noqa: F811
+    page: Page,
+    fits: Callable[[str], None],
+) -> None:
+    page.set_viewport_size(DESKTOP)
+    page.goto(f"{live_server.url}/manage/documents/")
+    expect(page.get_by_role("columnheader", name="Licence")).to_be_visible()
+    fits("list")
+    page.get_by_role("link", name="Add a document").click()
+    page.get_by_role("link", name="Upload files").click()
+    page.get_by_label("Files").set_input_files(_file("turku.md", f"# Turku\n\n{TEXT}"))
+    page.get_by_label("Licence").fill("CC0 1.0")
+    fits("add")
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Turku")
+    fits("document")
+    document = page.url
+
+    page.get_by_role("link", name="Change …").click()
+    page.get_by_label("Text").fill(TEXT.replace("1280", "1281"))
+    fits("change")
+    page.get_by_role("button", name="See what it changes").click()
+    expect(page.get_by_role("button", name="Change it")).to_be_visible()
+    fits("preview")
+    page.get_by_role("button", name="Change it").click()
+    expect(page.locator("main")).to_contain_text("No kept answer had read what it took away.")
+    fits("changed")
+
+    page.goto(document)
+    page.get_by_role("link", name="Remove …").click()
+    expect(page.get_by_role("button", name="Remove it")).to_be_visible()
+    fits("remove")
+    page.get_by_role("button", name="Remove it").click()
+    expect(page.get_by_role("status").first).to_contain_text("“Turku” is removed.")
+    fits("removed")
+    page.get_by_role("link", name="All changes").click()
+    expect(page.get_by_role("columnheader", name="Kept answers")).to_be_visible()
+    expect(page.locator("tbody tr")).to_have_count(3)
+    fits("ledger")

@@ -16,7 +16,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from tests import broker
-from webapp.models import Scheduler
+from webapp.models import FETCH_QUEUE, Queue, Scheduler
 from webapp.questions import views as questions
 from webapp.sources import views as sources
 from workers import services
@@ -40,7 +40,8 @@ def command(part: str) -> list[str]:
 
 
 def test_parts_are_started_as_make_run_starts_them() -> None:
-    for part, service in (("worker", services.worker()), ("scheduler", services.scheduler())):
+    started = (("worker", services.worker()), ("worker", services.fetcher()), ("scheduler", services.scheduler()))
+    for part, service in started:
         assert command(part) == ["python", *service.command[1:]]
         assert "--quiet" in service.command  # Celery's banner would be no line of JSON
     varying = ("--bind", "--workers", "--threads", "--graceful-timeout", "--worker-tmp-dir")
@@ -74,7 +75,10 @@ def test_every_queue_has_its_worker_in_each_profile() -> None:
     for profile in ("cpu", "gpu"):
         started = [one for one in OURS.values() if profile in one.get("profiles", [profile])]
         queues = [one["environment"]["WORKER_QUEUES"] for one in started if one["command"] == "worker"]
-        assert sorted(queues) == ["default", "index", "train"]
+        assert sorted(queues) == sorted([*Queue.values, FETCH_QUEUE])
+    made = {one.name: one.environment.get("WORKER_QUEUES") for one in services.application(8000)}
+    assert made == {"web": None, "worker": None, "fetcher": FETCH_QUEUE, "scheduler": None}
+    assert f"ExecStart=/usr/bin/env WORKER_QUEUES={FETCH_QUEUE}`" in text("docs/operations.md")
 
 
 def test_variables_are_known_to_the_programs_and_explained() -> None:

@@ -16,7 +16,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.pages import stored
-from webapp.models import AskedAnswer, DeviceLease, Feedback, Job, JobKind, JobState, Scheduler, Worker
+from webapp.models import FETCH_QUEUE, AskedAnswer, DeviceLease, Feedback, Job, JobKind, JobState, Scheduler, Worker
 from webapp.operations import overview
 from webapp.operations.overview import State
 from webapp.serving.engine import holder
@@ -98,14 +98,20 @@ def test_jobs_are_counted_without_their_parts() -> None:
 
 
 def test_workers_are_well_while_every_queue_has_one() -> None:
-    assert part("Workers") == overview.Component("Workers", State.ILL, "none is running, so no job can run")
+    assert part("Workers") == overview.Component("Workers", State.ILL, "none for jobs is running, so no job can run")
+    fetcher = worker(name="f:1", slots=8, queues=[FETCH_QUEUE])
+    assert fetcher.at_once == "8 addresses"
+    assert part("Workers").state == State.ILL
     worker(seen_at=timezone.now() - timedelta(minutes=5))  # lost
     assert part("Workers").state == State.ILL
     worker(name="b:1", slots=3, queues=["default", "index"])
-    says = "1 worker, 3 jobs at once"
+    says = "2 workers, 3 jobs at once"
     assert part("Workers") == overview.Component("Workers", State.WEAK, f"{says}; none takes jobs of the queue train")
     trainer = worker(name="c:1", queues=["train"])
-    assert part("Workers") == overview.Component("Workers", State.WELL, "2 workers, 4 jobs at once")
+    assert part("Workers") == overview.Component("Workers", State.WELL, "3 workers, 4 jobs at once")
+    fetcher.delete()
+    says = "2 workers, 4 jobs at once; none fetches addresses, so no document is added from one"
+    assert part("Workers") == overview.Component("Workers", State.WEAK, says)
     trainer.delete()
     Job.objects.create(kind="ict", queue="train", state=JobState.QUEUED)
     assert part("Workers") == overview.Component("Workers", State.ILL, "none takes jobs of the queue train")

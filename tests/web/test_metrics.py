@@ -30,7 +30,7 @@ from webapp.access.collections import CollectionAccess
 from webapp.asking import service as asking
 from webapp.logs import JSONLines, TextLines
 from webapp.metrics.middleware import Asking
-from webapp.models import ApiToken, AskedAnswer, Job, JobMetric, JobState, Scheduler, WebProcess
+from webapp.models import FETCH_QUEUE, ApiToken, AskedAnswer, Job, JobMetric, JobState, Scheduler, WebProcess, Worker
 
 ELSEWHERE = "203.0.113.7"
 
@@ -218,6 +218,8 @@ def test_what_is_alerted_on(engine: FakeEngine, outsider: Person) -> None:
     Job.objects.create(kind="index", parameters={}, state=JobState.SUCCEEDED)
     Job.objects.create(kind="of an earlier version", parameters={}, state=JobState.FAILED)
     Scheduler.objects.create(name="a:1", host="a", seen_at=long_ago)
+    for name, queue in (("a:5", "default"), ("a:6", FETCH_QUEUE), ("a:7", FETCH_QUEUE)):
+        Worker.objects.create(name=name, host="a", queues=[queue], slots=1)
     for name, deployment, seen in (("a:2", engine.deployment_id, now), ("a:3", None, now), ("a:4", None, long_ago)):
         WebProcess.objects.create(name=name, host="a", state="ready", deployment_id=deployment, seen_at=seen)
     told = read(outsider.client)
@@ -225,6 +227,7 @@ def test_what_is_alerted_on(engine: FakeEngine, outsider: Person) -> None:
     assert told["realm_jobs", (("kind", "ingest"), ("state", "failed"))] == 0  # before there is one of its kind
     assert told["realm_jobs", (("kind", "of an earlier version"), ("state", "failed"))] == 1
     assert told["realm_schedulers", ()] == 0
+    assert (told["realm_workers", ()], told["realm_fetchers", ()]) == (1, 2)
     assert [told["realm_web_processes", (("state", state),)] for state in ("ready", "behind")] == [1, 1]
     assert 0 < told["realm_data_free_bytes", ()] < told["realm_data_size_bytes", ()]
     assert all(("realm_questions_total", (("outcome", one),)) in told for one in ("refused", "failed"))

@@ -47,7 +47,7 @@ from workers.services import application
 broker = [services.Service("broker", tuple(sys.argv[1:]))] if sys.argv[1:] else []
 workers.supervisor.PREPARATIONS = ()
 def programs(port):
-    web, worker, scheduler = application(port)
+    web, worker, _, scheduler = application(port)  # a fetcher has no job that could be lost
     return [*broker, web, worker, services.Service("worker2", worker.command, worker.grace_s), scheduler]
 workers.supervisor.application = programs
 sys.exit(workers.supervisor.main())

@@ -18,7 +18,7 @@ from tests.waiting import PATIENCE_S, wait_until
 from tests.workers.work import Work, record_work
 from webapp.jobs.queue import enqueue, producer
 from webapp.models import Job, Worker
-from workers.services import Service, broker, environment_for, scheduler, socket_path, worker
+from workers.services import Service, broker, environment_for, fetcher, scheduler, socket_path, worker
 
 LEASE_S = 2
 
@@ -67,6 +67,9 @@ class Workers:
         self._taking_jobs.append(process)
         return process
 
+    def fetcher(self) -> subprocess.Popen[bytes]:
+        return self._start(fetcher(self.application), {})
+
     def scheduler(self) -> subprocess.Popen[bytes]:
         return self._start(scheduler(self.application), {})
 
@@ -79,8 +82,9 @@ class Workers:
         return "".join(path.read_text(errors="replace") for path in sorted(self._logs.glob("*.log")))
 
     def _start(self, service: Service, told: dict[str, str]) -> subprocess.Popen[bytes]:
+        environment = {**self.environment, **service.environment, **told}
         with open(self._logs / f"{len(self.processes)}.log", "wb") as output:
-            process = forked.start(service.command, output=output, environment=self.environment | told)
+            process = forked.start(service.command, output=output, environment=environment)
         self.processes.append(process)
         return process
 

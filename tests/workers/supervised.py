@@ -48,7 +48,10 @@ def programs(port: int) -> list[Service]:
     worker = {"deaf": _DEAF, "deaf for long": _DEAF, "slow": _SLOW}.get(sys.argv[1], _WORKER)
     return [
         Service("web", (sys.executable, "-c", web, str(port))),
-        Service("worker", (sys.executable, "-c", worker), grace_s=60 if sys.argv[1] == "deaf for long" else 1),
+        Service(
+            *("worker", (sys.executable, "-c", worker), 60 if sys.argv[1] == "deaf for long" else 1),
+            environment={"OWN_VARIABLE": "of the worker"},
+        ),
     ]
 
 

@@ -9,6 +9,10 @@ from ipaddress import ip_address
 
 import pytest
 
+from tests.waiting import wait_until
+from tests.workers.conftest import Workers, make_job, steps
+from webapp.documents.fetching import fetched
+from webapp.documents.inputs import Address, DocumentInput, File
 from webapp.models import Fetch, FetchState
 from workers import fetching
 from workers.fetching import NotFetched, fetch, fetch_for, is_public
@@ -138,3 +142,16 @@ def test_a_row_says_how_it_went(server: str) -> None:
     fetch_for(str(private.pk), resolve=here)
     private.refresh_from_db()
     assert private.state == FetchState.FAILED and "127.0.0.1" in private.reason
+
+
+def test_an_address_is_fetched_while_jobs_take_every_slot(server: str, workers: Workers) -> None:
+    busy = [make_job(steps=10_000) for _ in range(2)]
+    workers.worker(slots="2")  # which sends what waits when it begins
+    workers.fetcher()
+    wait_until(lambda: all(steps(job) for job in busy))
+    addresses = [f"{server.replace('turku.example', '127.0.0.1')}/{number}.txt" for number in range(9)]
+    found = fetched([DocumentInput(Address(address), address) for address in addresses])
+    assert [one.source for one in found] == [
+        File(b"Turku is a city.", f"{number}.txt", "text/plain; charset=utf-8") for number in range(9)
+    ]
+    assert not Fetch.objects.exists()

@@ -102,6 +102,8 @@ def test_ready_in_one_line_and_gone_after_a_signal(supervised: Starter, port: in
     ]
     children = one.children()
     assert sorted(children) == ["broker", "web", "worker"]
+    environments = {name: Path(f"/proc/{pid}/environ").read_text().split("\0") for name, pid in children.items()}
+    assert [name for name, told in environments.items() if "OWN_VARIABLE=of the worker" in told] == ["worker"]
     one.process.send_signal(number)
     assert one.end() == 0
     assert not any(map(alive, children.values()))

@@ -20,7 +20,7 @@ from tests.workers.conftest import Workers, make_job, send, steps, wait_for_stat
 from tests.workers.work import record_work
 from webapp.jobs import service as jobs
 from webapp.jobs.queue import producer
-from webapp.models import DeviceLease, Job, JobKind, JobState, Worker
+from webapp.models import FETCH_QUEUE, DeviceLease, Job, JobKind, JobState, Worker
 from workers import devices, reporting
 from workers.services import environment_for
 
@@ -50,6 +50,14 @@ def test_a_worker_reports_itself_and_is_gone_when_it_ends(workers: Workers) -> N
     process.terminate()
     process.wait(15)
     assert not Worker.objects.exists()
+
+
+def test_a_worker_of_addresses_reports_itself_without_devices(workers: Workers) -> None:
+    workers.environment |= {"WORKER_QUEUES": "default", "WORKER_SLOTS": "1"}  # of the one that runs jobs
+    workers.fetcher()
+    wait_until(Worker.objects.exists)
+    row = Worker.objects.get()
+    assert (row.queues, row.slots, row.devices) == ([FETCH_QUEUE], 8, [])
 
 
 def test_a_worker_takes_jobs_of_its_queues_alone(workers: Workers) -> None:
@@ -118,7 +126,12 @@ def test_rows_of_workers_that_were_lost_vanish() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "says"),
     [
-        ("WORKER_QUEUES", "default,fast", "WORKER_QUEUES must be some of default, index, train, not 'fast'"),
+        (
+            "WORKER_QUEUES",
+            "default,fast",
+            "WORKER_QUEUES must be some of default, index, train, or fetch alone, not 'default,fast'",
+        ),
+        ("WORKER_QUEUES", "fetch,default", "or fetch alone, not 'fetch,default'"),
         ("WORKER_SLOTS", "0", "WORKER_SLOTS must be at least 1"),
         ("REALM_DEVICES", "cuda:0,gpu1", "REALM_DEVICES must be cpu or cuda:N, with commas between, not 'gpu1'"),
     ],

@@ -22,14 +22,16 @@ from kombu.exceptions import OperationalError
 from realm_core.files import disk_errors
 from webapp.documents.inputs import Address, DocumentInput, File, Staged, Unreadable
 from webapp.jobs.queue import producer
-from webapp.models import Fetch, FetchState, Queue
+from webapp.models import FETCH_QUEUE, Fetch, FetchState
 from webapp.serving.engine import EngineUnavailable
 from webapp.storage.places import fetched_dir
 
 log = logging.getLogger(__name__)
 
 TASK: Final = "workers.fetch"
-WAIT_S: Final = 30.0  # a worker takes at most two thirds of it
+WAIT_S: Final = 30.0  # for each address; a worker takes at most two thirds of it
+LONGEST_S: Final = 120.0  # for all addresses of an edit: a person waits, and a proxy gives up after 300 s
+_AT_ONCE: Final = 4  # addresses of an edit; half of what a worker fetches, so that the next edit does not wait
 KEPT: Final = timedelta(hours=1)  # rows and files of edits that died
 _LOOK_EVERY_S: Final = 0.05
 
@@ -41,11 +43,8 @@ def fetched(given: Sequence[DocumentInput]) -> list[DocumentInput]:
     """
     fetches = [Fetch.objects.create(url=one.source.url) if isinstance(one.source, Address) else None for one in given]
     try:
-        for fetch in fetches:
-            if fetch is not None:
-                _send(fetch.pk)
-        until = time.monotonic() + WAIT_S
-        return [_with_content(one, fetch, until) for one, fetch in zip(given, fetches, strict=True)]
+        _fetch([fetch for fetch in fetches if fetch is not None])
+        return [_with_content(one, fetch) for one, fetch in zip(given, fetches, strict=True)]
     finally:
         for fetch in fetches:
             if fetch is not None:
@@ -61,8 +60,7 @@ def staged(given: DocumentInput) -> DocumentInput:
     if isinstance(source, Address):
         fetch = Fetch.objects.create(url=source.url)
         try:
-            _send(fetch.pk)
-            _wait(fetch, time.monotonic() + WAIT_S)
+            _fetch([fetch])
         except Exception:
             _forget(fetch.pk)
             raise
@@ -84,23 +82,35 @@ def forget_staged(given: DocumentInput) -> None:
         _forget(given.source.fetch_id)
 
 
+def _fetch(fetches: Sequence[Fetch]) -> None:
+    """Until all are fetched; each has its own time, which begins when it is sent. Unreadable, EngineUnavailable."""
+    longest_until = time.monotonic() + LONGEST_S
+    until: list[float] = []
+    for number, fetch in enumerate(fetches):
+        if time.monotonic() > longest_until:
+            done = f"{number} of {len(fetches)} addresses were fetched within {LONGEST_S:g} s"
+            raise EngineUnavailable(f"{done}, which is the limit; add fewer at once.")
+        for due in fetches[len(until) : number + _AT_ONCE]:
+            _send(due.pk)
+            until.append(time.monotonic() + WAIT_S)
+        _wait(fetch, until[number])
+
+
 def _send(fetch_id: uuid.UUID) -> None:
     try:
-        producer().send_task(TASK, [str(fetch_id)], queue=Queue.DEFAULT.value, retry=False, expires=WAIT_S)
+        producer().send_task(TASK, [str(fetch_id)], queue=FETCH_QUEUE, retry=False, expires=WAIT_S)
     except (OperationalError, OSError) as error:
         log.error("An address cannot be handed to a worker, the broker is out of reach: %s", error)
         raise EngineUnavailable("No worker can be reached to fetch the address; try again later.") from None
 
 
-def _with_content(given: DocumentInput, fetch: Fetch | None, until: float) -> DocumentInput:
+def _with_content(given: DocumentInput, fetch: Fetch | None) -> DocumentInput:
     """The input with its content. fetch: that of its address; None: it has none."""
-    if fetch is not None:
-        _wait(fetch, until)
-    elif isinstance(given.source, Staged):
+    if isinstance(given.source, Staged):
         fetch = Fetch.objects.filter(pk=given.source.fetch_id, state=FetchState.FETCHED).first()
         if fetch is None:
             raise Unreadable("What was looked at is not held any more, after an hour; give it again.")
-    else:
+    if fetch is None:
         return given
     path = fetched_dir() / str(fetch.pk)
     with disk_errors(path):

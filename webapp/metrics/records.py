@@ -27,7 +27,9 @@ class Records(Collector):
         """The metrics. DatabaseError if the database does not answer."""
         yield self._jobs()
         active = Deployment.objects.filter(is_active=True).values_list("pk", flat=True).first() or 0
-        yield _gauge("realm_workers", "Workers that gave a sign of life lately.", _alive(Worker))
+        fetch = [one.fetches for one in Worker.known() if one.is_alive]
+        yield _gauge("realm_workers", "Workers of jobs that gave a sign of life lately.", fetch.count(False))
+        yield _gauge("realm_fetchers", "Workers of addresses that gave a sign of life lately.", fetch.count(True))
         yield _gauge("realm_schedulers", "Schedulers that gave a sign of life lately.", _alive(Scheduler))
         yield self._web_processes(active)
         yield _gauge("realm_deployment", "The number of the active deployment; 0: none.", active)

@@ -26,7 +26,7 @@ from webapp.models.idempotency import IdempotencyKey
 from webapp.models.index import IndexGeneration
 from webapp.models.job import Job
 from webapp.models.job_metric import JobMetric
-from webapp.models.job_states import JobKind, JobState, Queue
+from webapp.models.job_states import FETCH_QUEUE, JobKind, JobState, Queue
 from webapp.models.model_version import ModelVersion
 from webapp.models.process import Scheduler, WebProcess
 from webapp.models.questions import Purpose, QuestionSet

@@ -43,6 +43,8 @@ class Queue(models.TextChoices):
     TRAIN = "train", "train"
 
 
+FETCH_QUEUE: Final = "fetch"  # of addresses to fetch: a worker takes it alone, so that no job can take its threads
+
 HELD: Final = (JobState.RUNNING, JobState.STOPPING)
 ACTIVE: Final = (JobState.QUEUED, *HELD)
 RESUMABLE: Final = (JobState.FAILED, JobState.STOPPED, JobState.INTERRUPTED)

@@ -1,4 +1,4 @@
-"""Workers that run jobs, their devices, and which job holds which device."""
+"""Workers that run jobs or fetch addresses, their devices, and which job holds which device."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Final
 from django.db import models
 from django.utils import timezone
 
+from webapp.models.job_states import FETCH_QUEUE
 from webapp.models.process import Process
+from webapp.text import counted
 
 TRAINING: Final = 0  # its place at a device
 
@@ -21,6 +23,16 @@ class Worker(Process):
         default=list,
         help_text="Of each: name, kind, memory_used and memory_total (bytes), utilisation (0 to 1).",
     )
+
+    @property
+    def fetches(self) -> bool:
+        """Whether it fetches addresses, and so runs no jobs."""
+        return FETCH_QUEUE in self.queues
+
+    @property
+    def at_once(self) -> str:
+        """How much it does at once, in words."""
+        return counted(self.slots, "address" if self.fetches else "job")
 
 
 class DeviceLease(models.Model):

@@ -20,7 +20,18 @@ from redis.exceptions import RedisError
 
 from webapp.feedback.service import waiting_count
 from webapp.jobs.queue import producer
-from webapp.models import AskedAnswer, Deployment, DeviceLease, Feedback, Job, JobState, Queue, Scheduler, Worker
+from webapp.models import (
+    FETCH_QUEUE,
+    AskedAnswer,
+    Deployment,
+    DeviceLease,
+    Feedback,
+    Job,
+    JobState,
+    Queue,
+    Scheduler,
+    Worker,
+)
 from webapp.models.job import ACTIVE
 from webapp.models.worker import TRAINING
 from webapp.serving.presence import Answering, answering
@@ -161,18 +172,20 @@ def _web(web: Answering) -> Component:
 
 
 def _workers(workers: list[Worker]) -> Component:
-    if not workers:
-        return Component("Workers", State.ILL, "none is running, so no job can run")
+    jobs_at_once = sum(worker.slots for worker in workers if not worker.fetches)
+    if not jobs_at_once:
+        return Component("Workers", State.ILL, "none for jobs is running, so no job can run")
     taken = {queue for worker in workers for queue in worker.queues}
     # Parts, too: without a builder, a training uses an index that grows stale.
     left = sorted(set(Job.objects.filter(state__in=ACTIVE).values_list("queue", flat=True)) - taken)
     if left:
         return Component("Workers", State.ILL, f"none takes jobs of the queue {', '.join(left)}")
-    slots = sum(worker.slots for worker in workers)
-    says = f"{counted(len(workers), 'worker')}, {counted(slots, 'job')} at once"
+    says = [f"{counted(len(workers), 'worker')}, {counted(jobs_at_once, 'job')} at once"]
     if untaken := [queue for queue in Queue.values if queue not in taken]:
-        return Component("Workers", State.WEAK, f"{says}; none takes jobs of the queue {', '.join(untaken)}")
-    return Component("Workers", State.WELL, says)
+        says.append(f"none takes jobs of the queue {', '.join(untaken)}")
+    if FETCH_QUEUE not in taken:
+        says.append("none fetches addresses, so no document is added from one")
+    return Component("Workers", State.WEAK if says[1:] else State.WELL, "; ".join(says))
 
 
 def _scheduler() -> Component:
