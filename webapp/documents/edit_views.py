@@ -198,9 +198,7 @@ def _say_edited(request: HttpRequest, edited: Edited) -> None:
         messages.warning(request, f"“{document.title}”: {' '.join(document.warnings)}")
     if len(warned) > _WARNED:
         more = counted(len(warned) - _WARNED, "more document")
-        messages.warning(
-            request, f"{more} could not be read as surely; what was guessed or left out is on their pages."
-        )
+        messages.warning(request, f"Something was guessed or left out of {more}, too; the page of each says what.")
 
 
 def _after_edit(edited: Edited) -> HttpResponse:

@@ -54,7 +54,7 @@ class Unreadable(RealmError):
 
 @dataclass(frozen=True)
 class Text:
-    """A pasted text. Its lines are paragraphs."""
+    """A pasted text. Its lines are paragraphs, rows of its tables sentences."""
 
     text: str
 
