@@ -318,6 +318,7 @@ class ListedDocument:
     """A document of the corpus that answers. status: current, changed, removed or purged. blocks: that are searched.
 
     format: what it was read from; base: it came with the corpus. added_at: None where no edit has touched it.
+    warnings: sentences about what was guessed or not read of what it was read from.
     """
 
     id: str
@@ -326,6 +327,7 @@ class ListedDocument:
     blocks: int
     status: str
     format: str
+    warnings: tuple[str, ...]
     added_at: datetime | None
     changed_at: datetime | None
 
@@ -340,7 +342,7 @@ class Passage:
 
 
 @dataclass(frozen=True)
-class Document:
+class Document(ListedDocument):
     """A document with its text; without text and passages once it is removed. corpus: the state that this is of.
 
     licence, attribution: empty: not stated.
@@ -348,14 +350,6 @@ class Document:
     version: of text and metadata, for `if_match`; None: it was removed.
     """
 
-    id: str
-    title: str
-    url: str
-    blocks: int
-    status: str
-    format: str
-    added_at: datetime | None
-    changed_at: datetime | None
     licence: str
     attribution: str
     language: str

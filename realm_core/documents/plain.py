@@ -1,4 +1,4 @@
-"""Plain text: which encoding its bytes are in, and where its paragraphs end."""
+"""Plain text: which encoding its bytes are in, where its paragraphs end, and which of its lines are tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import codecs
 import re
 
 from realm_core.documents.draft import Draft
+from realm_core.documents.text_tables import MarkdownTable, TabTable, parts
 from realm_core.errors import RealmError
 
 _MARKS = (  # UTF-32's begins with UTF-16's
@@ -122,12 +123,24 @@ def _checked(text: str) -> str:
 
 
 def read_text(text: str, draft: Draft) -> None:
-    """Paragraphs of plain text: blank lines end them, and lines that were broken at a margin are joined.
+    """Paragraphs and tables of plain text: blank lines end paragraphs, and lines broken at a margin are joined.
 
     A short first line with a blank line behind it is the title.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     draft.title, text = _split_title(text)
+    for part in parts(text):
+        if isinstance(part, TabTable):
+            draft.table(part.rows)
+        elif isinstance(part, MarkdownTable):
+            from realm_core.documents.markdown import read_markdown  # which most plain texts do not need
+
+            read_markdown(part.text, draft)
+        else:
+            _read_prose(part.strip("\n"), draft)
+
+
+def _read_prose(text: str, draft: Draft) -> None:
     paragraphs = _BLANK_LINE.split(text)
     lines = text.split("\n")
     if len(paragraphs) == 1 and not _wrapped(lines):

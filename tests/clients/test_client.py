@@ -198,9 +198,12 @@ def test_documents(admin: Client, asker: Client) -> None:
     assert (shown.format, shown.text, shown.licence) == ("markdown", "Oulu is by the sea.", "")
     assert (shown.tags, shown.date) == (("cities", "north"), date(2026, 1, 31))
     assert {one.id for one in admin.documents(page_size=1, title="u")} >= {"trips/turku", file.id}
-    towns = [("kemi.md", b"# Kemi\n\nKemi is a town."), ("tornio.txt", b"Tornio is a town.")]
+    latin = "Une crème brûlée après le café, déjà vu à l'été.".encode("latin-1")
+    towns = [("kemi.md", b"# Kemi\n\nKemi is a town."), ("tornio.txt", latin)]
     both = admin.add_files(towns, NewDocument(licence="CC0", tags=("towns",))).documents
     assert [one.title for one in both] == ["Kemi", "tornio"] and admin.document(both[1].id).tags == ("towns",)
+    guessed = ("Its encoding is stated nowhere; it was read as cp1252.",)
+    assert [one.warnings for one in both] == [(), guessed] and admin.document(both[1].id).warnings == guessed
 
     answer = admin.ask("Where is Turku?", k=20)
     assert "Turku" in {block.title for block in answer.evidence}

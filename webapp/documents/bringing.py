@@ -192,13 +192,16 @@ def _brought(found: Waiting, *, by: User | str | None, above: IndexGeneration | 
     ids = [document_id for document_id in found.documents if document_id in places]
     for start in range(0, max(len(ids), bool(removed)), MOST_DOCUMENTS):
         part = ids[start : start + MOST_DOCUMENTS]
-        taken = [
-            ReadDocument(view.document(places[one]), rows[one].format, original=rows[one].original) for one in part
-        ]
+        taken = [_as_read(view.document(places[one]), rows[one]) for one in part]
         changes += service.put(taken, removed, by=by, above=above).changes
         removed = ()
     left_out = tuple(f"{one} is left out: {twin} has its title and text here." for one, twin in found.twins)
     return Brought(tuple(changes), left_out)
+
+
+def _as_read(document: LivingDocument, row: Document) -> ReadDocument:
+    """A document as it was read when it was edited."""
+    return ReadDocument(document, row.format, original=row.original, warnings=tuple(row.warnings))
 
 
 def _twins(view: CorpusView, rows: Sequence[Document], replaced: Collection[str]) -> dict[str, str]:

@@ -39,6 +39,7 @@ from webapp.text import counted
 
 _FILE: Final = cast(FileField, FileForm.base_fields["file"])
 _ROWS: Final = 25  # answers that the preview lists
+_WARNED: Final = 5  # documents whose warnings are said at once
 
 
 @allow_larger_body(_FILE.body_bytes, Action.OPERATE)
@@ -192,6 +193,12 @@ def _say_edited(request: HttpRequest, edited: Edited) -> None:
     else:
         blocks = sum(document.blocks for document in documents)
         messages.success(request, f"{len(documents):,} documents are in the corpus, {counted(blocks, 'block')}.")
+    warned = [document for document in documents if document.warnings]
+    for document in warned[:_WARNED]:
+        messages.warning(request, f"“{document.title}”: {' '.join(document.warnings)}")
+    if len(warned) > _WARNED:
+        more = counted(len(warned) - _WARNED, "more document")
+        messages.warning(request, f"Something was guessed or left out of {more}, too; the page of each says what.")
 
 
 def _after_edit(edited: Edited) -> HttpResponse:

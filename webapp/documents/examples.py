@@ -25,6 +25,7 @@ LISTED: Final[dict[str, Any]] = {
     "blocks": 1,
     "status": "current",
     "format": "text",
+    "warnings": [],
     "added_at": "2026-01-31T12:00:00.000000Z",
     "changed_at": "2026-01-31T12:00:00.000000Z",
 }
@@ -51,7 +52,7 @@ DOCUMENT: Final[dict[str, Any]] = LISTED | {
 
 EDIT: Final[dict[str, Any]] = {
     "corpus": _CORPUS,
-    "documents": [LISTED],
+    "documents": [LISTED | {"format": "pdf", "warnings": ["2 of 4 pages hold no text (2, 4); they may be scanned."]}],
     "changes": 1,
     "timings_ms": {"read": 110.2, "publish": 55.7, "commit": 9.1, "open": 6.3},
 }

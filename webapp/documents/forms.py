@@ -124,7 +124,8 @@ class TextForm(DocumentForm):
     title = forms.CharField(max_length=LONGEST_TITLE)
     text = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 12, "dir": "auto"}),
-        help_text="Each line is a paragraph. For headings, upload Markdown.",
+        help_text="Each line is a paragraph, each row of a pasted table a sentence. For headings, upload Markdown.",
+        strip=False,  # a tab at its beginning is a blank cell
     )
 
     @property
@@ -137,8 +138,9 @@ class ChangedTextForm(TextForm):
 
     text = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 12, "dir": "auto"}),
-        help_text="Each line is a paragraph. A line that is a heading stays one; for more of them, upload Markdown. "
-        "Pages and a kept PDF stay only if you leave the text as it is.",
+        help_text="Each line is a paragraph, each row of a pasted table a sentence. A line that is a heading stays "
+        "one; for more of them, upload Markdown. Pages and a kept PDF stay only if you leave the text as it is.",
+        strip=False,
     )
 
 

@@ -54,7 +54,7 @@ class Unreadable(RealmError):
 
 @dataclass(frozen=True)
 class Text:
-    """A pasted text. Its lines are paragraphs."""
+    """A pasted text. Its lines are paragraphs, rows of its tables sentences."""
 
     text: str
 
@@ -134,6 +134,7 @@ class ReadDocument:
     """A document in the corpus's format, and the format that it was read from.
 
     pdf: the content, of a PDF. original: the path of the kept PDF; empty: none is kept. name: of its file; empty: none.
+    warnings: sentences about what was guessed or not read.
     text_of: the document in the corpus whose text it keeps; None: it has one of its own.
     """
 
@@ -142,6 +143,7 @@ class ReadDocument:
     pdf: bytes | None = None
     original: str = ""
     name: str = ""
+    warnings: tuple[str, ...] = ()
     text_of: LivingDocument | None = None
 
 
@@ -284,7 +286,7 @@ def _read_document(
     if own is None and (wrong := _wrong_id(document.id)):
         raise DocumentRefused(document.id, wrong)
     document = replace(document, language=document.language[:LONGEST_LANGUAGE])
-    return ReadDocument(document, read.format, pdf, name=file_name, text_of=kept)
+    return ReadDocument(document, read.format, pdf, name=file_name, warnings=read.warnings, text_of=kept)
 
 
 def _wrong_id(document_id: str) -> str:

@@ -25,6 +25,7 @@ class Preview:
     """The effect of a change. gone: blocks that are searched no more. new, kept: numbers of blocks of the new text.
 
     same: the new document is the present one, with all that is said of it.
+    warnings: sentences about what was guessed or not read.
     """
 
     document: LivingDocument
@@ -32,6 +33,7 @@ class Preview:
     new: int
     kept: int
     same: bool
+    warnings: tuple[str, ...]
 
     @property
     def gone_ids(self) -> list[str]:
@@ -61,6 +63,7 @@ def of_change(document_id: str, given: DocumentInput, versions: Versions = None)
         len(found.new),
         len(blocks) - len(gone),
         present == taken.document,
+        taken.warnings,
     )
 
 

@@ -68,7 +68,12 @@ class AboutSerializer(StrictSerializer):
 class ChangedDocumentSerializer(AboutSerializer):
     """The new content of a document: a text, an address, or, as multipart/form-data, a file."""
 
-    text = StrictCharField(default="", allow_blank=True, trim_whitespace=False, help_text="Its lines are paragraphs.")
+    text = StrictCharField(
+        default="",
+        allow_blank=True,
+        trim_whitespace=False,
+        help_text="Its lines are paragraphs, rows of its tables sentences.",
+    )
     address = StrictCharField(
         default="", allow_blank=True, help_text="Fetched by a worker; on the public internet, https or http."
     )
@@ -132,6 +137,10 @@ class ListedDocumentSerializer(serializers.Serializer[Any]):
     blocks = serializers.IntegerField(help_text="The number of its searched blocks.")
     status = serializers.ChoiceField(DocumentStatus.choices)
     format = serializers.CharField(help_text="The format that it was read from; `base`: it came with the corpus.")
+    warnings = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Sentences about what was guessed or not read of what it was read from.",
+    )
     added_at = serializers.DateTimeField(source="row.added_at", allow_null=True, help_text="Null: it was never edited.")
     changed_at = serializers.DateTimeField(source="row.changed_at", allow_null=True)
 

@@ -177,11 +177,13 @@ def read_inputs(given: Sequence[DocumentInput], changed_id: str | None = None) -
 
 
 def _with_file(taken: ReadDocument) -> ReadDocument:
-    """For a document that keeps its text: with the format and the PDF that the text was read from."""
+    """For a document that keeps its text: with what is known of the file that the text was read from."""
     if taken.text_of is None:
         return taken
     row = Document.objects.filter(index=active().index, document_id=taken.document.id).first()
-    return taken if row is None else replace(taken, format=row.format, original=row.original)
+    if row is None:
+        return taken
+    return replace(taken, format=row.format, original=row.original, warnings=tuple(row.warnings))
 
 
 @dataclass(frozen=True)
@@ -326,7 +328,7 @@ def _update(
     assert shown is not None
     if new is not None:
         document.format = taken.format if taken else ""
-    document.original = taken.original if taken else ""
+    document.original, document.warnings = (taken.original, list(taken.warnings)) if taken else ("", [])
     if old is None:
         document.added_by = by
     document.title, document.url, document.licence = shown.title, shown.url, shown.licence

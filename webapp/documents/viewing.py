@@ -40,6 +40,11 @@ class DocumentEntry:
         """The format that it was read from."""
         return BASE_FORMAT if self.row is None else self.row.format
 
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences about what was guessed or not read of what it was read from."""
+        return [] if self.row is None else self.row.warnings
+
 
 @dataclass(frozen=True)
 class ShownDocument(DocumentEntry):

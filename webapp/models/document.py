@@ -82,6 +82,9 @@ class Document(models.Model):
     original = models.CharField(
         max_length=100, blank=True, help_text="Path of the PDF that it was read from, which is kept; empty: none."
     )
+    warnings = models.JSONField(
+        default=list, blank=True, help_text="Sentences about what was guessed or not read of what it was read from."
+    )
     status = models.CharField(max_length=10, choices=DocumentStatus.choices, default=DocumentStatus.CURRENT)
     added_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"

@@ -282,7 +282,7 @@ def emptied(document: Document, was: CorpusState, now: CorpusState, blocks: list
     document.title, document.status, document.blocks = PURGED_TITLE, DocumentStatus.PURGED, 0
     document.url = document.licence = document.attribution = document.language = document.content_hash = ""
     document.original = ""
-    document.date, document.tags = None, []
+    document.date, document.tags, document.warnings = None, [], []
     document.save()
     return CorpusChange(kind=ChangeKind.PURGED, document=document, before=was, after=now, blocks_gone=blocks, by=by)
 

@@ -115,6 +115,8 @@ class Command(OperatorCommand):
             self.stdout.write(
                 f"{change.kind}  {document.document_id}  {document.title}  ({counted(document.blocks, 'block')})"
             )
+            for sentence in document.warnings:
+                self.stdout.write(f"  {sentence}")
         if not changes:
             self.stdout.write("Nothing to change: the corpus has all of it already.")
 
