@@ -29,9 +29,9 @@ _FOLDER = "pattern/text/en/wordnet/dict"
 _SYNSETS, _SENSES = ("data.noun1", "data.noun2"), "index.noun"
 # Raise it when the sentences change: equal fingerprints promise equal articles.
 _RULES = 3
-# WordNet's lexicographers' files (lexnames(5WN)): animals, bodies, food, groups, objects, phenomena, plants, quantities,
-# shapes, substances, times; artefacts, communication, events, places, persons, processes, states. Of the others (acts,
-# attributes, feelings, thoughts, …) hardly any is asked for.
+# WordNet's lexicographers' files (lexnames(5WN)): animals, bodies, food, groups, objects, phenomena, plants,
+# quantities, shapes, substances, times; artefacts, communication, events, places, persons, processes, states. Of the
+# others (acts, attributes, feelings, thoughts, …) hardly any is asked for.
 _PEOPLE = 18
 _LEAST_FREQUENCY = dict.fromkeys((5, 8, 13, 14, 17, 19, 20, 23, 25, 27, 28), 1)
 _LEAST_FREQUENCY |= dict.fromkeys((6, 10, 11, 15, _PEOPLE, 22, 26), 40)
