@@ -1,7 +1,7 @@
 """An index generation: the vectors of every block of one snapshot under one block embedder; immutable once published.
 
 manifest.json               model, snapshot, number of rows, the shards with their checksums
-vectors-00000.safetensors   `vectors` [rows of the shard, D], float16, or in eight bits (`quantised.py`)
+vectors-00000.safetensors   `vectors` [rows of the shard, D], float16, or in six bits (`quantised.py`)
 …
 """
 
@@ -60,7 +60,11 @@ class Generation:
 def read_shard(path: Path, rows: int, dimension: int) -> Tensor:
     """Vectors [rows, dimension] of one shard, dequantised; `RealmError` if type or shape differ."""
     tensors = load_tensors(path)
-    vectors_RD = dequantise(**tensors) if set(tensors) == {"multiples", "scales"} else tensors.get("vectors")
+    vectors_RD = tensors.get("vectors")
+    if set(tensors) == {"packed", "scales"}:
+        vectors_RD = dequantise(**tensors, dimension=dimension)
+    elif set(tensors) == {"multiples", "scales"}:  # in eight bits, as they were shipped on 30 November 2026 alone
+        vectors_RD = (tensors["multiples"].float() * tensors["scales"].float()).half()
     if vectors_RD is None:
         raise RealmError(f"{path} contains no vectors.")
     if vectors_RD.dtype != torch.float16:

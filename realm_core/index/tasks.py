@@ -94,7 +94,7 @@ class ShipVectors(Task):
     """Generation → the vectors that are shipped with its model."""
 
     activity = "ship-vectors"
-    summary = "quantise the vectors of an index to eight bits a number, to be shipped with its model"
+    summary = "quantise the vectors of an index to six bits a number, to be shipped with its model"
     code = "realm_core.index.shipping"
 
     index: IndexFolder = artefact("the index")
