@@ -52,6 +52,7 @@ from realm_client._operating import (
     SourceFile,
     SpanSet,
 )
+from realm_client._preview import AskedAnew, Preview, TriedAnswer
 from realm_client._records import (
     Answer,
     Article,
@@ -85,6 +86,7 @@ __all__ = [
     "Answer",
     "ApiError",
     "Article",
+    "AskedAnew",
     "AsyncClient",
     "AuditEntry",
     "Block",
@@ -127,6 +129,7 @@ __all__ = [
     "NotFound",
     "Passage",
     "Place",
+    "Preview",
     "Purge",
     "PurgedFile",
     "Question",
@@ -144,6 +147,7 @@ __all__ = [
     "Touched",
     "TouchedAnswer",
     "TouchedSummary",
+    "TriedAnswer",
     "Unavailable",
     "Unreachable",
     "Why",

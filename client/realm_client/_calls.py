@@ -15,6 +15,7 @@ import httpx
 
 from realm_client import _records as records
 from realm_client._errors import ApiError, NotFound, Unreachable, error_from
+from realm_client._preview import Preview
 from realm_client._reading import record
 from realm_client._records import Question
 
@@ -211,8 +212,18 @@ def edit(
 ) -> Call[records.Edit]:
     """An edit of documents. name: the last part of its address. if_match: the version that it is made for."""
     path = "/documents" if name is None else f"/documents/{segment(name)}"
-    headers = once(idempotency_key) | ({} if if_match is None else {"If-Match": f'"{if_match}"'})
+    headers = once(idempotency_key) | _made_for(if_match)
     return Call(method, path, records.Edit, body=body, headers=headers, files=files)
+
+
+def preview(document_id: str, body: Json, if_match: str | None, file: File | None) -> Call[Preview]:
+    """What a change of a document would do. if_match: as for `edit`."""
+    path = f"/documents/{segment(document_id)}/touched"
+    return Call("POST", path, Preview, body=body, headers=_made_for(if_match), files=(file,))
+
+
+def _made_for(if_match: str | None) -> dict[str, str]:
+    return {} if if_match is None else {"If-Match": f'"{if_match}"'}
 
 
 def segment(text: str) -> str:

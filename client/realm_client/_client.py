@@ -22,12 +22,14 @@ from realm_client._calls import (
     checked,
     edit,
     once,
+    preview,
     question_body,
     segment,
 )
 from realm_client._errors import ApiError
 from realm_client._filling import Filling
 from realm_client._operators import Operators
+from realm_client._preview import Preview
 from realm_client._records import NewDocument, Question
 
 
@@ -226,6 +228,15 @@ class Client(Operators):
         """The kept answers that read a document, and what they would be without it. most: of them listed, up to 500."""
         path = f"/documents/{segment(document_id)}/touched"
         return self._do(Call("GET", path, ledger.Touched, params={"page_size": most}))
+
+    def preview_change(
+        self, document_id: str, document: NewDocument, *, file: File | None = None, if_match: str | None = None
+    ) -> Preview:
+        """What a change would do, which is not made. Without text, address and file the text stays. if_match: as above.
+
+        The questions of kept answers that it touches are asked of the corpus as it would be.
+        """
+        return self._do(preview(document_id, document.body(), if_match, file))
 
     def document_changes(self, **filters: Filters | None) -> Iterator[ledger.DocumentChange]:
         """What edits did to documents, the latest first. Filters: document_id, kind, since, before."""

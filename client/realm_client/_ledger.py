@@ -35,7 +35,7 @@ class GoneEvidence:
 
 @dataclass(frozen=True)
 class WithoutBlocks:
-    """An answer without some blocks. explained_by: the id of the block with the highest posterior."""
+    """What becomes of an answer. explained_by: the id of the block with the highest posterior."""
 
     text: str
     probability: float

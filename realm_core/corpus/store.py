@@ -10,16 +10,17 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from realm_core.arrays import Mask, open_array
+from realm_core.arrays import Mask, Rows, open_array
 from realm_core.corpus import tables
 from realm_core.corpus.metadata import open_table
 from realm_core.corpus.records import BLOCK_ID, Article, Block, Section, Span
+from realm_core.corpus.repetition import Numbers, id_prefixes
 from realm_core.corpus.tasks import PACKAGES
 from realm_core.errors import RealmError
 from realm_core.files import checksum, plain_name, read_json, remove_folder
@@ -29,20 +30,45 @@ from realm_core.text.spelling import Lexicon
 _TITLES_READ = 500_000  # for the spelling of questions
 
 
+class _Tables(NamedTuple):
+    """What the files of a snapshot hold: its articles and blocks, and the table that finds block ids."""
+
+    articles: pa.Table
+    blocks: pa.Table
+    prefixes_N: Numbers
+    rows_N: Rows
+
+    @classmethod
+    def opened(cls, folder: Path, manifest: dict[str, Any]) -> _Tables:
+        blocks: int = manifest["blocks"]
+        return cls(
+            open_table(folder / tables.ARTICLES_FILE, tables.ARTICLES_SCHEMA, manifest["articles"]),
+            open_table(folder / tables.BLOCKS_FILE, tables.BLOCKS_SCHEMA, blocks),
+            open_array(folder / tables.PREFIXES_FILE, np.uint64, (blocks,)),
+            open_array(folder / tables.ROWS_FILE, np.int64, (blocks,)),
+        )
+
+    @classmethod
+    def in_memory(cls, articles: pa.RecordBatch, blocks: pa.RecordBatch) -> _Tables:
+        blocks = blocks.select(tables.BLOCKS_SCHEMA.names)
+        prefixes_N = id_prefixes(blocks.column("block_id").to_pylist())
+        order_N = np.argsort(prefixes_N, kind="stable").astype(np.int64)
+        own = pa.Table.from_batches([articles]), pa.Table.from_batches([blocks])
+        return cls(*own, prefixes_N[order_N], order_N)
+
+
 class Snapshot:
     """An opened corpus snapshot; `len()` is the number of blocks."""
 
-    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, manifest: dict[str, Any], held: _Tables | None = None) -> None:
         self.folder = folder
         self.manifest = manifest
         self.snapshot_id: str = manifest["snapshot_id"]
         self.articles: int = manifest["articles"]
-        self.block_table = open_table(folder / tables.BLOCKS_FILE, tables.BLOCKS_SCHEMA, manifest["blocks"])
-        self.article_table = open_table(folder / tables.ARTICLES_FILE, tables.ARTICLES_SCHEMA, self.articles)
+        held = held or _Tables.opened(folder, manifest)
+        self.article_table, self.block_table, self._prefixes, self._rows = held
         # Kept: a column finds a row in its batches by a table that takes a while to make.
         self._blocks, self._articles = self.block_table.columns, self.article_table.columns
-        self._prefixes = open_array(folder / tables.PREFIXES_FILE, np.uint64, (len(self),))
-        self._rows = open_array(folder / tables.ROWS_FILE, np.int64, (len(self),))
         links: int = manifest.get("links", 0)
         self._links_M3 = (
             open_array(folder / tables.LINKS_FILE, np.int32, (links, 3)) if links else np.empty((0, 3), np.int32)
@@ -52,6 +78,13 @@ class Snapshot:
         """As in `sharing.py`; None in a snapshot that was made before they were kept."""
         if shared:
             self.shared_R4 = open_array(folder / tables.SHARED_FILE, np.int64, (shared, 4))
+
+    @classmethod
+    def in_memory(cls, snapshot_id: str, articles: pa.RecordBatch, blocks: pa.RecordBatch, name: str) -> Snapshot:
+        """A small one that is in no file. name: of the corpus."""
+        counts = {"articles": articles.num_rows, "blocks": blocks.num_rows}
+        manifest = {"snapshot_id": snapshot_id, "name": name, **counts}
+        return cls(Path(snapshot_id), manifest, _Tables.in_memory(articles, blocks))
 
     @classmethod
     def open(cls, folder: Path | str) -> Snapshot:

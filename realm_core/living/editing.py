@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -27,7 +28,7 @@ from realm_core.living.layer import Layer
 from realm_core.living.state import LivingState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
-from realm_core.living.writing import segment_blocks, segment_id, write_segment
+from realm_core.living.writing import segment_blocks, segment_id, segment_in_memory, write_segment
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
@@ -119,25 +120,51 @@ def _refuse_equal(view: CorpusView, documents: Sequence[LivingDocument], dying: 
 
 
 @dataclass(frozen=True)
+class NewBlock:
+    """A block that an edit would bring in. section: its heading."""
+
+    block_id: str
+    section: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Effect:
-    """Ids of blocks: those that an edit would take out of the corpus, and those that it would bring in."""
+    """gone: ids of the blocks that an edit would take out of the corpus. new: the blocks that it would bring in."""
 
     gone: tuple[str, ...]
-    new: tuple[str, ...]
+    new: tuple[NewBlock, ...]
 
 
 def effect(view: CorpusView, changes: Changes) -> Effect:
     """What an edit would do to the blocks of a state, without embedding or writing; raises as `edit` does."""
     plan = plan_of(view, changes)
     packed = zip(plan.documents, _packed(plan.documents), strict=True)
-    coming = dict.fromkeys(one for document, spans in packed for one in _ids(document, spans))
+    coming = {one.block_id: one for document, spans in packed for one in _new_blocks(document, spans)}
     going = [block.block_id for row in sorted(plan.dying) for block in view.blocks_of_article(row)]
 
     def stays(one: str) -> bool:
         return any(block.article_row not in plan.dying for block in view.blocks_with(one))
 
     gone = dict.fromkeys(one for one in going if one not in coming and not stays(one))
-    return Effect(tuple(gone), tuple(one for one in coming if not view.rows_with(one)))
+    return Effect(tuple(gone), tuple(block for one, block in coming.items() if not view.rows_with(one)))
+
+
+def tried(view: CorpusView, changes: Changes, embed: Embed) -> CorpusView:
+    """The texts after an edit that is only tried: its segment is in memory alone. Raises as `edit` does."""
+    plan = plan_of(view, changes)
+    if not plan.documents and not plan.dying:
+        return view
+    layers = {layer.name: layer for layer in view.layers}
+    added = []
+    if plan.documents:
+        segment = _NewSegment.of(plan.documents, view.state.block_hash)
+        vectors_ND = segment.vectors(view.layers, embed)
+        made = segment_in_memory(segment.name, segment.documents, segment.blocks(), vectors_ND, **_names(view.state))
+        layers[made.name] = made
+        added.append(made.name)
+    state = _state_after(view, plan.dying, *added)
+    return CorpusView(state, [layers[name] for name in state.layers])
 
 
 def without(
@@ -146,7 +173,11 @@ def without(
     """The state without some documents (article rows) and with others; the editing lock is held."""
     if not documents and not dying:
         return view.state
-    added = [_segment(store, view, documents, embed)] if documents else []
+    return _state_after(view, dying, *([_published(store, view, documents, embed)] if documents else []))
+
+
+def _state_after(view: CorpusView, dying: frozenset[int], *added: str) -> LivingState:
+    """The state of a view without some documents (article rows), and with more segments."""
     dead: dict[str, list[int]] = {}
     for row in sorted(dying):
         layer, own_row = view.place_of(row)
@@ -154,29 +185,47 @@ def without(
     return view.state.changed(dead, {layer.name: layer.articles for layer in view.layers}, *added)
 
 
-def _segment(store: Store, view: CorpusView, documents: Sequence[LivingDocument], embed: Embed) -> str:
-    """Publish a segment of these documents, unless it exists; returns its id."""
-    state = view.state
-    spans = _packed(documents)
-    ids = [_ids(document, own) for document, own in zip(documents, spans, strict=True)]
-    name = segment_id(documents, ids, state.block_hash)
-    if not store.taken(name):
+@dataclass(frozen=True)
+class _NewSegment:
+    """The documents of an edit, divided into blocks. name: the segment's id."""
+
+    name: str
+    documents: Sequence[LivingDocument]
+    spans: list[list[Span]]
+    ids: list[str]
+
+    @classmethod
+    def of(cls, documents: Sequence[LivingDocument], block_hash: str) -> _NewSegment:
+        spans = _packed(documents)
+        ids = [_ids(document, own) for document, own in zip(documents, spans, strict=True)]
+        return cls(segment_id(documents, ids, block_hash), documents, spans, [one for own in ids for one in own])
+
+    def blocks(self) -> pa.RecordBatch:
+        return segment_blocks(self.documents, self.spans)
+
+    def vectors(self, layers: Sequence[Layer], embed: Embed) -> Tensor:
         texts = [
             (document.title, document.text[start:end])
-            for document, own in zip(documents, spans, strict=True)
+            for document, own in zip(self.documents, self.spans, strict=True)
             for start, end in own
         ]
-        vectors_ND = _vectors(view.layers, [one for own in ids for one in own], texts, embed)
+        return _vectors(layers, self.ids, texts, embed)
+
+
+def _published(store: Store, view: CorpusView, documents: Sequence[LivingDocument], embed: Embed) -> str:
+    """Publish a segment of these documents, unless it exists; returns its id."""
+    segment = _NewSegment.of(documents, view.state.block_hash)
+    if not store.taken(segment.name):
+        vectors_ND = segment.vectors(view.layers, embed)
         with disk_errors(store.segments):
-            write_segment(
-                store.segments / name,
-                documents,
-                segment_blocks(documents, spans),
-                vectors_ND,
-                name=state.name,
-                block_hash=state.block_hash,
-            )
-    return name
+            folder = store.segments / segment.name
+            write_segment(folder, documents, segment.blocks(), vectors_ND, **_names(view.state))
+    return segment.name
+
+
+def _names(state: LivingState) -> dict[str, str]:
+    """What a segment says of its corpus."""
+    return {"name": state.name, "block_hash": state.block_hash}
 
 
 def _vectors(layers: Sequence[Layer], ids: Sequence[str], texts: Sequence[tuple[str, str]], embed: Embed) -> Tensor:
@@ -212,3 +261,11 @@ def _packed(documents: Sequence[LivingDocument]) -> list[list[Span]]:
 
 def _ids(document: LivingDocument, spans: Iterable[Span]) -> list[str]:
     return [block_id(document.title, document.text[start:end]) for start, end in spans]
+
+
+def _new_blocks(document: LivingDocument, spans: Sequence[Span]) -> list[NewBlock]:
+    article = document.article()
+    return [
+        NewBlock(one, article.section_at(start), article.text[start:end])
+        for one, (start, end) in zip(_ids(document, spans), spans, strict=True)
+    ]

@@ -19,7 +19,8 @@ from realm_core.errors import RealmError
 from realm_core.index.choice import WantedSearch
 from realm_core.index.postings import MOST_ROWS, LexicalPart
 from realm_core.index.search import ExactSearch, merged
-from realm_core.living.documents import Filter
+from realm_core.living.documents import Changes, Filter
+from realm_core.living.editing import Embed, tried
 from realm_core.living.layer import Layer
 from realm_core.living.search import AllowedRows, BaseSearch, ExactBase, open_base
 from realm_core.living.state import BASE, LivingState
@@ -31,8 +32,8 @@ from realm_core.model.checkpoint import Model
 class LivingIndex:
     """A corpus state, ready to be searched; immutable and thread-safe.
 
-    corpus: its texts, by the rows found. `open` creates one, `at` one of a later state, `where` one restricted by a
-    filter.
+    corpus: its texts, by the rows found. `open` creates one, `at` one of a later state, `tried` one of an edit that is
+    not made, `where` one restricted by a filter.
     """
 
     def __init__(
@@ -76,8 +77,17 @@ class LivingIndex:
         earlier: LivingIndex | None = None,
     ) -> LivingIndex:
         """Read and check a state. search: of the base's vectors, as for `open_base`. earlier: as of `at`."""
-        device = device or torch.device("cpu")
-        corpus = store.view(state)
+        return cls._of(store, store.view(state), device or torch.device("cpu"), search, earlier)
+
+    @classmethod
+    def _of(
+        cls,
+        store: Store,
+        corpus: CorpusView,
+        device: torch.device,
+        search: WantedSearch,
+        earlier: LivingIndex | None,
+    ) -> LivingIndex:
         base = None
         vectors: dict[str, Tensor] = {}
         for layer in corpus.layers:
@@ -94,6 +104,10 @@ class LivingIndex:
     def at(self, state: LivingState) -> LivingIndex:
         """Another state; with the same base it shares that in memory, and only new segments are read."""
         return self.open(self._store, state, device=self._device, search=self._wanted, earlier=self)
+
+    def tried(self, changes: Changes, embed: Embed) -> LivingIndex:
+        """The state after an edit that is not made, in memory alone; raises as `edit` does."""
+        return self._of(self._store, tried(self.corpus, changes, embed), self._device, self._wanted, self)
 
     def where(self, wanted: Filter) -> LivingIndex:
         """The same state, restricted to the blocks of documents that match a filter."""

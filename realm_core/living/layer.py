@@ -76,20 +76,31 @@ class StoredVectors:
         return vectors_MD
 
 
-class Layer:
-    """name: `BASE` or the segment's id. corpus: folder of the snapshot. index: folder of the generation."""
+class HeldVectors(StoredVectors):
+    """Vectors that are in no file."""
 
-    def __init__(self, name: str, corpus: Path, index: Path) -> None:
-        self.name = name
-        self.snapshot = Snapshot.open(corpus)
-        self.snapshot.verify()
-        self.vectors = StoredVectors(index)
-        if (self.vectors.snapshot_id, self.vectors.rows) != (self.snapshot.snapshot_id, len(self.snapshot)):
-            raise RealmError(f"The index {index} is not of the corpus {corpus}.")
-        self.article_table, self.block_table = self.snapshot.article_table, self.snapshot.block_table
-        self.document_table = None
-        if DOCUMENTS_FILE in self.snapshot.manifest["files"]:
-            self.document_table = open_table(corpus / DOCUMENTS_FILE, DOCUMENTS_SCHEMA, self.articles)
+    def __init__(self, vectors_ND: Tensor, block_hash: str, snapshot_id: str) -> None:
+        self.rows, self.dimension = vectors_ND.shape
+        self.block_hash, self.snapshot_id = block_hash, snapshot_id
+        self._vectors_ND = vectors_ND
+
+    def load(self) -> Tensor:
+        """All vectors, float16 [N, D]."""
+        return self._vectors_ND
+
+    def at(self, rows_M: Rows) -> Tensor:
+        """The vectors of some rows, float16 [M, D]."""
+        return self._vectors_ND[torch.from_numpy(rows_M)]
+
+
+class Layer:
+    """name: `BASE` or the segment's id."""
+
+    def __init__(
+        self, name: str, snapshot: Snapshot, vectors: StoredVectors, document_table: pa.Table | None = None
+    ) -> None:
+        self.name, self.snapshot, self.vectors, self.document_table = name, snapshot, vectors, document_table
+        self.article_table, self.block_table = snapshot.article_table, snapshot.block_table
         # The document of each row, ascending, so that a document's rows are found by bisection.
         self.owners_N: Rows = self.block_table.column("article").to_numpy()
         self.stored_N: Rows | None = None
@@ -98,6 +109,19 @@ class Layer:
         if name == BASE and len(shared_R4 := shared_in(self.snapshot)):
             self._add_shared(shared_R4)
         self._base_rows: dict[str, Rows] = {}
+
+    @classmethod
+    def open(cls, name: str, corpus: Path, index: Path) -> Layer:
+        """Open and verify a published one. corpus: folder of the snapshot. index: folder of the generation."""
+        snapshot = Snapshot.open(corpus)
+        snapshot.verify()
+        vectors = StoredVectors(index)
+        if (vectors.snapshot_id, vectors.rows) != (snapshot.snapshot_id, len(snapshot)):
+            raise RealmError(f"The index {index} is not of the corpus {corpus}.")
+        document_table = None
+        if DOCUMENTS_FILE in snapshot.manifest["files"]:
+            document_table = open_table(corpus / DOCUMENTS_FILE, DOCUMENTS_SCHEMA, snapshot.articles)
+        return cls(name, snapshot, vectors, document_table)
 
     def _add_shared(self, shared_R4: Shared) -> None:
         articles, stored, starts, _ = shared_R4.T

@@ -199,7 +199,7 @@ class _Held:
                 holding[own.snapshot_folder(one)] = view.layers[0]
         for folder in sorted(store.segments.iterdir()):
             if not folder.name.startswith(".") and folder not in opened:
-                opened[folder] = Layer(folder.name, folder, folder)
+                opened[folder] = Layer.open(folder.name, folder, folder)
         segments = {folder: layer for folder, layer in opened.items() if layer.with_ids(ids)}
         rows = ((layer, row) for layer in (holding | segments).values() for row in layer.with_ids(ids).values())
         return cls(segments, tuple(bases), sum(len(layer.rows_of(row)) for layer, row in rows))

@@ -61,7 +61,7 @@ class Store:
             key, folders = (name,), (self.segments / name, self.segments / name)
         layer = self._layers.get(key)
         if layer is None:
-            layer = Layer(name, *folders)
+            layer = Layer.open(name, *folders)
             if layer.vectors.block_hash != state.block_hash:
                 raise RealmError(
                     f"{folders[1]} holds vectors of another block embedder ({layer.vectors.block_hash}) than the "

@@ -22,12 +22,13 @@ from realm_core.arrays import Mask, Rows
 from realm_core.corpus import tables
 from realm_core.corpus.metadata import DOCUMENTS_SCHEMA
 from realm_core.corpus.records import Span
+from realm_core.corpus.store import Snapshot
 from realm_core.corpus.writer import TablesWriter
 from realm_core.files import publish_folder, remove_folder, sha256_of_file, write_json
 from realm_core.index.manifest import generation_manifest
 from realm_core.index.tasks import SHARD_ROWS
 from realm_core.living.documents import LivingDocument, document_rows
-from realm_core.living.layer import Layer
+from realm_core.living.layer import HeldVectors, Layer
 from realm_core.tensors import save_tensors
 
 _ARTICLES_AT_ONCE = 4096
@@ -57,6 +58,22 @@ def segment_blocks(documents: Sequence[LivingDocument], spans: Sequence[Sequence
     """The blocks of a segment, article rows counted from its first."""
     articles = [document.article() for document in documents]
     return tables.block_rows(articles, spans, [()] * len(articles))
+
+
+def segment_in_memory(
+    segment: str,
+    documents: Sequence[LivingDocument],
+    blocks: pa.RecordBatch,
+    vectors_ND: Tensor,
+    *,
+    name: str,
+    block_hash: str,
+) -> Layer:
+    """The layer that `write_segment` would publish, without a file. segment: its id."""
+    articles = tables.article_rows([document.article() for document in documents])
+    snapshot = Snapshot.in_memory(segment, articles, blocks, name)
+    metadata = pa.Table.from_batches([document_rows(documents)])
+    return Layer(segment, snapshot, HeldVectors(vectors_ND, block_hash, segment), metadata)
 
 
 def write_segment(

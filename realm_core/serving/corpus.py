@@ -40,7 +40,7 @@ class LivingCorpus:
     state: LivingState
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # two are the same only if they are one
 class ServedCorpus:
     """Texts and their search, of one corpus state. A question is answered from one of these from start to end.
 

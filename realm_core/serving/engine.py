@@ -29,6 +29,9 @@ from realm_core.errors import EngineUnavailable, RealmError
 from realm_core.index.choice import WantedSearch
 from realm_core.index.embedding import embed
 from realm_core.living.collections import CollectionFacts
+from realm_core.living.documents import Changes
+from realm_core.living.editing import Embed
+from realm_core.living.index import LivingIndex
 from realm_core.living.scope import Scope
 from realm_core.living.state import LivingState
 from realm_core.model.checkpoint import Model, load_model
@@ -66,6 +69,8 @@ class _AskRequest:
     normalisation: Normalisation
     read: bool
     as_typed: bool
+    corpus: ServedCorpus | None = None
+    """What it is answered from; None: what is served."""
 
 
 @dataclass(frozen=True)
@@ -159,11 +164,22 @@ class Engine:
 
         What the two have in common stays in memory, so this takes milliseconds. `RealmError` if its files are damaged.
         """
+        with torch.inference_mode():
+            self._corpus = ServedCorpus.of_index(self._living().at(state))
+
+    def tried(self, changes: Changes, embed: Embed) -> ServedCorpus:
+        """The corpus as an edit would make it, for `ask`: in memory alone, and answered from only where it is given.
+
+        `RealmError` as of `edit`.
+        """
+        with torch.inference_mode():
+            return ServedCorpus.of_index(self._living().tried(changes, embed))
+
+    def _living(self) -> LivingIndex:
         index = self._corpus.index
         if index is None:
             raise RealmError("The engine was loaded without a living corpus.")
-        with torch.inference_mode():
-            self._corpus = ServedCorpus.of_index(index.at(state))
+        return index
 
     def ask(
         self,
@@ -174,17 +190,19 @@ class Engine:
         scope: Scope | None = None,
         normalisation: Normalisation | None = None,
         as_typed: bool = False,
+        corpus: ServedCorpus | None = None,
         listens: Callable[[], bool] | None = None,
     ) -> Answer:
         """The answer to a question from the k best blocks, without those with the ids `exclude`.
 
         scope:    which documents are looked in, and the weights of their collections; None: all alike.
         as_typed: do not correct the spelling (`Spelling`).
+        corpus:   one that was `tried`; None: what is served.
         listens:  whether the client is still connected, called in another thread; if not, its request is dropped.
         """
         wanted = Wanted(k, tuple(exclude), scope)
         request = self._ask_request(question, wanted, normalisation, read=True, as_typed=as_typed)
-        answer = self._queue.submit(request, listens=listens)
+        answer = self._queue.submit(replace(request, corpus=corpus), listens=listens)
         assert isinstance(answer, Answer)
         return answer
 
@@ -338,7 +356,15 @@ class Engine:
                     queued.future.set_exception(error)
 
     def _answer(self, batch: Sequence[tuple[_Queued, _AskRequest]]) -> None:
-        corpus = self._corpus
+        served = self._corpus
+        of_corpus: dict[ServedCorpus, list[tuple[_Queued, _AskRequest]]] = {served: []}  # what is served comes first
+        for queued, asked in batch:
+            of_corpus.setdefault(asked.corpus or served, []).append((queued, asked))
+        for corpus, own in of_corpus.items():
+            if own:
+                self._answer_from(corpus, own)
+
+    def _answer_from(self, corpus: ServedCorpus, batch: Sequence[tuple[_Queued, _AskRequest]]) -> None:
         questions = [request for _, request in batch]
         started = time.perf_counter()
         texts, queries_BD = self._read_as(corpus, questions)

@@ -39,6 +39,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "add_document": (NewDocument("A text.", title="A title"),),
     "add_documents": ([NewDocument("A text.", title="A title")],),
     "change_document": ("d-1", NewDocument("A text.", title="A title")),
+    "preview_change": ("d-1", NewDocument("A text.", title="A title")),
     "describe_document": ("d-1", NewDocument(licence="CC0", tags=("a",))),
     **dict.fromkeys(("collection", "set_collection", "remove_collection"), ("board",)),
     "purge_documents": (["d-1"],),

@@ -33,6 +33,7 @@ from webapp.text import one_line
 
 if TYPE_CHECKING:
     from realm_core.living.scope import Scope
+    from realm_core.serving.corpus import ServedCorpus
     from realm_core.serving.provenance import Answer
     from realm_core.serving.retrieval import RetrievedBlock
 
@@ -193,6 +194,11 @@ def ask_many(
                     continue
                 served(asked)
                 yield asked
+
+
+def ask_of(service: Serving, corpus: ServedCorpus, request: AskRequest, listens: Callable[[], bool]) -> Answer:
+    """The engine's answer from a corpus that is only tried: not kept, and not found by repeats."""
+    return service.engine.ask(request.question, **_wanted(request), corpus=corpus, listens=listens)
 
 
 def retrieve(request: AskRequest) -> Retrieval:

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import asdict, astuple
+from functools import partial
 from typing import Any, Final
 
 from drf_spectacular.types import OpenApiTypes
@@ -17,6 +18,7 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from realm_core.corpus.records import LONGEST_COLLECTION
+from webapp.access import limits
 from webapp.access.collections import access_of
 from webapp.access.limits import asker_name
 from webapp.documents import examples, previewing
@@ -28,18 +30,24 @@ from webapp.documents.serializers import (
     BulkSerializer,
     ChangedDocumentSerializer,
     ChangedUploadSerializer,
+    DocumentBlockSerializer,
     DocumentSerializer,
     EditSerializer,
     FilesSerializer,
     ListedDocumentSerializer,
     NewDocumentSerializer,
+    PreviewSerializer,
+    TriedDocumentSerializer,
+    TriedUploadSerializer,
     UploadSerializer,
     document_input,
     files_input,
     metadata_input,
+    tried_input,
 )
 from webapp.documents.viewing import described, show
-from webapp.ledger.api import TouchedSerializer, touched_page
+from webapp.ledger.anew import LIMIT_S, MOST_ANEW
+from webapp.ledger.api import TouchedSerializer, told_answer, told_later, told_summary, touched_page
 from webapp.ledger.examples import TOUCHED
 from webapp.ledger.touched import Touched
 from webapp.models import DocumentStatus
@@ -258,7 +266,10 @@ class DocumentView(_DocumentsView):
 
 
 class TouchedView(EditorView):
-    """What a removal of a document would touch."""
+    """What an edit of a document would touch, which is not made."""
+
+    parser_classes = [JSONParser, MultiPartParser]
+    throttle_classes = [EditThrottle]
 
     @operation(
         "document_touched",
@@ -272,6 +283,40 @@ class TouchedView(EditorView):
         show(document_id)  # or 404
         touched = Touched(previewing.of_removal([document_id]))
         return Response(touched_page(request, touched, touched.summary()))
+
+    @operation(
+        "preview_change",
+        "What a change would do",
+        "The body of a change (`PUT`), or one without text, address and file (`PATCH`); `If-Match` has versions of the "
+        "document. Says which passages would go, come and stay, and what would become of the stored answers that read "
+        f"those that go: their questions are asked of the corpus as it would be, at most {MOST_ANEW}, as many as are "
+        f"answered in {LIMIT_S:g} seconds, each where its asker may look, and count as questions of yours. Nothing is "
+        "changed or kept. " + _REFUSED,
+        takes={JSON: TriedDocumentSerializer, FORM: TriedUploadSerializer},
+        parameters=[IF_MATCH],
+        gives=PreviewSerializer,
+        problems=[412, 422, 429, 507],
+        examples=[sent("A text", examples.NEW, media_type=JSON), given("Preview", examples.PREVIEW)],
+    )
+    def post(self, request: Request, document_id: str, body: dict[str, Any]) -> Response:
+        preview = previewing.of_change(document_id, tried_input(body), if_match(request))
+        anew = preview.asked_anew(partial(limits.count_questions, request))
+        told = told_summary(anew.summary)
+        return Response(
+            {
+                "same": preview.same,
+                **{
+                    f"passages_{name}": DocumentBlockSerializer(getattr(preview, name), many=True).data
+                    for name in ("gone", "new", "kept")
+                },
+                "summary": told_summary(preview.touched.summary()),
+                "anew": {"asked": told["looked_at"], "outcomes": told["outcomes"], "reason": anew.why_not},
+                "results": [
+                    told_answer(one) | {"asked_anew": one.anew is not None, "anew": one.anew and told_later(one.anew)}
+                    for one in anew.rows
+                ],
+            }
+        )
 
 
 def _position(request: Request) -> Position | None:

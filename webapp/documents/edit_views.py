@@ -11,6 +11,7 @@ A file, or what an address led to, is held between the steps, so what is changed
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final, cast
 
 from django.contrib import messages
@@ -19,6 +20,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 
+from webapp.access import limits
 from webapp.access.roles import Action
 from webapp.bodies import allow_larger_body
 from webapp.documents import fetching, previewing, service
@@ -28,6 +30,7 @@ from webapp.documents.service import Edited
 from webapp.documents.versions import ChangedMeanwhile, only
 from webapp.documents.viewing import ShownDocument
 from webapp.documents.views import shown_document, with_corpus
+from webapp.ledger.anew import MOST_ANEW
 from webapp.ledger.touched import Touched
 from webapp.models import GONE, Collection
 from webapp.pages.errors import status_of
@@ -38,7 +41,6 @@ from webapp.refusals import REFUSALS
 from webapp.text import counted
 
 _FILE: Final = cast(FileField, FileForm.base_fields["file"])
-_ROWS: Final = 25  # answers that the preview lists
 _WARNED: Final = 5  # documents whose warnings are said at once
 
 
@@ -99,13 +101,15 @@ def _preview(request: HttpRequest, shown: ShownDocument, form: DocumentForm, giv
         raise
     if isinstance(given.source, Staged):
         form = StagedForm({**request.POST.dict(), "staged": str(given.source.fetch_id)})
-    touched = Touched(preview.gone_ids)
+    anew = preview.asked_anew(partial(limits.count_questions, request))
     context = {
         "shown": shown,
         "preview": preview,
         "form": form,
-        "summary": touched.summary(),
-        "rows": touched.recomputed(touched.rows[:_ROWS]),
+        "anew": anew,
+        "most_anew": MOST_ANEW,
+        "summary": anew.summary if anew.asked else preview.touched.summary(),
+        "rows": anew.asked or anew.rows,
     }
     return render(request, "manage/document_preview.html", context)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from webapp.ledger.examples import TOUCHED
+
 _CORPUS: Final = "vital-en@5b0c1d5a3f6e7c2f+0f6c3d9c4be1f2a3"
 
 NEW: Final[dict[str, Any]] = {
@@ -55,4 +57,23 @@ EDIT: Final[dict[str, Any]] = {
     "documents": [LISTED | {"format": "pdf", "warnings": ["2 of 4 pages hold no text (2, 4); they may be scanned."]}],
     "changes": 1,
     "timings_ms": {"read": 110.2, "publish": 55.7, "commit": 9.1, "open": 6.3},
+}
+
+_OUTCOMES: Final = TOUCHED["summary"]["outcomes"]
+_ANEW: Final = {"text": "1229", "probability": 0.88, "explained_by": "7a8b91e2c40f6c3d9c4be1f2a35c6e0d"}
+
+PREVIEW: Final[dict[str, Any]] = {
+    "same": False,
+    "passages_gone": DOCUMENT["passages"],
+    "passages_new": [
+        {
+            "block_id": "7a8b91e2c40f6c3d9c4be1f2a35c6e0d",
+            "section": "",
+            "text": "Turku is a city in Finland.\nIts castle was founded in 1229.",
+        }
+    ],
+    "passages_kept": [],
+    "summary": TOUCHED["summary"],
+    "anew": {"asked": 1, "outcomes": _OUTCOMES, "reason": ""},
+    "results": [{**TOUCHED["results"][0], "asked_anew": True, "anew": _ANEW}],
 }

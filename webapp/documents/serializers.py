@@ -18,11 +18,14 @@ from webapp.documents.inputs import (
     Source,
     Text,
 )
+from webapp.ledger.anew import MOST_ANEW
+from webapp.ledger.api import OutcomesSerializer, SummarySerializer, TouchedAnswerSerializer, WithoutSerializer
 from webapp.models import DocumentStatus
 from webapp.pages.uploads import MOST_FILES
 from webapp.rest.serializers import StrictCharField, StrictSerializer
 
 _FILES_MB: Final = LARGEST_FILE_BYTES >> 20
+_SOURCES: Final = ("text", "address", "file")
 
 
 class DayOrNoneField(serializers.DateField):
@@ -78,9 +81,12 @@ class ChangedDocumentSerializer(AboutSerializer):
         default="", allow_blank=True, help_text="Fetched by a worker; on the public internet, https or http."
     )
 
+    source_needed = True
+
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Exactly one source."""
-        if sum(1 for name in ("text", "address", "file") if attrs.get(name)) != 1:
+        """Exactly one source, or at most one."""
+        sources = sum(1 for name in _SOURCES if attrs.get(name))
+        if sources > 1 or (self.source_needed and not sources):
             raise serializers.ValidationError("Give a text, an address or a file: one of them.")
         return attrs
 
@@ -102,6 +108,18 @@ class ChangedUploadSerializer(ChangedDocumentSerializer):
         help_text="Text, Markdown, HTML, CSV, TSV, PDF or DOCX; new documents also as JSON lines, Parquet, MediaWiki "
         f"or ZIM. At most {_FILES_MB} MB.",
     )
+
+
+class TriedDocumentSerializer(ChangedDocumentSerializer):
+    """A change to be looked at. Without text and address the document's text stays."""
+
+    source_needed = False
+
+
+class TriedUploadSerializer(ChangedUploadSerializer):
+    """A change to be looked at, with a file. Without one, nor text and address, the document's text stays."""
+
+    source_needed = False
 
 
 class UploadSerializer(ChangedUploadSerializer, NewDocumentSerializer):
@@ -184,6 +202,37 @@ class EditSerializer(serializers.Serializer[Any]):
     )
 
 
+class TriedAnswerSerializer(TouchedAnswerSerializer):
+    """A stored answer that read some of the passages that would go. `outcome`: of `anew`, if it was asked anew."""
+
+    asked_anew = serializers.BooleanField(help_text="Whether its question was asked of the corpus as it would be.")
+    anew = WithoutSerializer(
+        allow_null=True, help_text="What that answered; null: there is no answer then, or it was not asked anew."
+    )
+
+
+class AskedAnewSerializer(serializers.Serializer[Any]):
+    """The answers whose questions were asked of the corpus as it would be."""
+
+    asked = serializers.IntegerField(help_text=f"How many: at most {MOST_ANEW}, those with the highest posterior.")
+    outcomes = OutcomesSerializer(help_text="Of these.")
+    reason = serializers.CharField(help_text="Why not all of `results` were asked anew; empty: they were.")
+
+
+class PreviewSerializer(serializers.Serializer[Any]):
+    """What a change would do."""
+
+    same = serializers.BooleanField(help_text="Whether the document is like that already, so that nothing changes.")
+    passages_gone = DocumentBlockSerializer(many=True, help_text="Its passages that would be searched no more.")
+    passages_new = DocumentBlockSerializer(many=True, help_text="Those that would be searched then.")
+    passages_kept = DocumentBlockSerializer(many=True, help_text="Those of today that stay.")
+    summary = SummarySerializer(help_text="Of the answers without the passages that go, worked out without the model.")
+    anew = AskedAnewSerializer()
+    results = TriedAnswerSerializer(
+        many=True, help_text=f"The answers with the highest posterior, at most {MOST_ANEW}."
+    )
+
+
 def document_input(told: dict[str, Any]) -> DocumentInput:
     """The request in the service's format."""
     file = told.get("file")
@@ -200,6 +249,11 @@ def document_input(told: dict[str, Any]) -> DocumentInput:
 def files_input(told: dict[str, Any]) -> list[DocumentInput]:
     """The same for several files."""
     return [_with_source(File.of(one), {**told, "title": "", "url": None}) for one in told["file"]]
+
+
+def tried_input(told: dict[str, Any]) -> DocumentInput:
+    """The same for a change to be looked at."""
+    return document_input(told) if any(told.get(name) for name in _SOURCES) else metadata_input(told)
 
 
 def metadata_input(told: dict[str, Any]) -> DocumentInput:

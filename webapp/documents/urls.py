@@ -22,6 +22,6 @@ rest = [
     path("documents", _uploads(api.DocumentsView.as_view()), name="api-documents"),
     path("documents/bulk", _uploads(api.BulkView.as_view()), name="api-documents-bulk"),
     # Before the document itself, whose id may have any characters.
-    path("documents/<any_text:document_id>/touched", api.TouchedView.as_view(), name="api-document-touched"),
+    path("documents/<any_text:document_id>/touched", _uploads(api.TouchedView.as_view()), name="api-document-touched"),
     path("documents/<any_text:document_id>", _uploads(api.DocumentView.as_view()), name="api-document"),
 ]

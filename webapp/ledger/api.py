@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
@@ -19,6 +19,9 @@ from webapp.rest.lists import PAGING, RecordList, offset_in, offset_links
 from webapp.rest.operation import given, operation
 from webapp.rest.parameters import by_text, by_time, by_word
 from webapp.rest.serializers import person_field
+
+if TYPE_CHECKING:
+    from realm_core.serving.provenance import Answer
 
 
 class DocumentChangeSerializer(serializers.ModelSerializer[CorpusChange]):
@@ -80,7 +83,7 @@ class SummarySerializer(serializers.Serializer[Any]):
 
 
 class WithoutSerializer(serializers.Serializer[Any]):
-    """A stored answer without the blocks."""
+    """What becomes of a stored answer."""
 
     text = serializers.CharField()
     probability = serializers.FloatField()
@@ -150,25 +153,33 @@ def touched_page(request: Request, touched: Touched, summary: Summary) -> dict[s
     """The page of touched answers that a request asks for, as `TouchedSerializer` describes it."""
     start, count = offset_in(request)
     rows = touched.recomputed(touched.rows[start : start + count])
-    outcomes = {one.value: summary.outcomes.get(one.value, 0) for one in Outcome}
-    told = {"answers": summary.reading, "looked_at": summary.looked_at, "outcomes": outcomes}
     links = offset_links(request, start, count, summary.reading)
-    return {"summary": told, **links, "results": [_row(one) for one in rows]}
+    return {"summary": told_summary(summary), **links, "results": [told_answer(one) for one in rows]}
 
 
-def _row(one: TouchedAnswer) -> dict[str, Any]:
-    best, again = one.without.answer, one.asked_again
+def told_summary(summary: Summary) -> dict[str, Any]:
+    """A summary, as `SummarySerializer` describes it."""
+    outcomes = {one.value: summary.outcomes.get(one.value, 0) for one in Outcome}
+    return {"answers": summary.reading, "looked_at": summary.looked_at, "outcomes": outcomes}
+
+
+def told_answer(one: TouchedAnswer) -> dict[str, Any]:
+    """A touched answer, as `TouchedAnswerSerializer` describes it."""
+    again = one.asked_again
     return {
         "answer": one.asked.pk,
         "question": one.asked.question,
         "text": one.asked.answer_text,
         "posterior": one.posterior,
         "outcome": one.outcome.value,
-        "without": best
-        and {
-            "text": best.text,
-            "probability": best.probability,
-            "explained_by": one.without.evidence[0].block_id,
-        },
+        "without": told_later(one.without),
         "asked_again": again and again.pk,
     }
+
+
+def told_later(later: Answer) -> dict[str, Any] | None:
+    """What became of a stored answer, as `WithoutSerializer` describes it; None: there is no answer."""
+    best = later.answer
+    if best is None:
+        return None
+    return {"text": best.text, "probability": best.probability, "explained_by": later.evidence[0].block_id}

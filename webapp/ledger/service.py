@@ -98,7 +98,7 @@ def ask_again(change: CorpusChange, number: int, *, by: User) -> Iterator[AskedA
 
     Use the original asker's access, so only the corpus can change the answer. The answer is `by`'s.
     """
-    wanted = [_request(earlier) for earlier in _waiting(change).select_related("asker")[:number]]
+    wanted = [request_again(earlier) for earlier in _waiting(change).select_related("asker")[:number]]
     return asking.ask_many(wanted, asker=by, listens=listens())
 
 
@@ -133,8 +133,9 @@ def _waiting(change: CorpusChange) -> QuerySet[AskedAnswer]:
     return _touched(change).exclude(Exists(again)).defer("payload").order_by("-created_at", "pk")
 
 
-def _request(earlier: AskedAnswer) -> asking.AskRequest | Exception:
-    # Use the original asker's access, so only the corpus can change the answer.
+def request_again(earlier: AskedAnswer) -> asking.AskRequest | Exception:
+    """The question of a kept answer, to be asked again with its asker's access, or why it cannot be."""
+    # The original asker's access, so only the corpus can change the answer.
     access = access_of(earlier.asker or AnonymousUser())
     where = {"collections": earlier.collections, "filters": earlier.filters}
     try:

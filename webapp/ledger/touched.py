@@ -24,7 +24,7 @@ MOST_RECOMPUTED: Final = 200  # for one summary; some 2 ms each
 
 
 class Outcome(StrEnum):
-    """The effect on an answer of leaving the blocks out."""
+    """The effect on an answer of leaving the blocks out, or of what is in their place."""
 
     SAME = "same"
     OTHER_BLOCK = "other_block"  # the same answer, best explained by another block
@@ -35,24 +35,33 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class TouchedAnswer:
-    """A stored answer that read some of the blocks. posterior: of these blocks together, when it was stored."""
+    """A stored answer that read some of the blocks. posterior: of these blocks together, when it was stored.
+
+    anew: the answer to its question, asked anew of a corpus without them (`anew.py`); None: it was not asked.
+    """
 
     asked: AskedAnswer
     posterior: float
     full: Answer
     without: Answer
+    anew: Answer | None = None
+
+    @property
+    def later(self) -> Answer:
+        """The answer asked anew, or, if it was not, the stored one without the blocks."""
+        return self.without if self.anew is None else self.anew
 
     @cached_property
     def outcome(self) -> Outcome:
-        """How the answer without the blocks differs from the stored one."""
-        full, without = self.full.answer, self.without.answer
+        """How `later` differs from the stored answer."""
+        full, later = self.full.answer, self.later.answer
         if full is None:
-            return Outcome.SAME if without is None else Outcome.GIVEN
-        if without is None:
+            return Outcome.SAME if later is None else Outcome.GIVEN
+        if later is None:
             return Outcome.NONE
-        if full.text != without.text:
+        if full.text != later.text:
             return Outcome.OTHER_ANSWER
-        same_block = self.full.evidence[0].block_id == self.without.evidence[0].block_id
+        same_block = self.full.evidence[0].block_id == self.later.evidence[0].block_id
         return Outcome.SAME if same_block else Outcome.OTHER_BLOCK
 
     @property
@@ -62,8 +71,8 @@ class TouchedAnswer:
 
     @property
     def explained_by(self) -> str:
-        """The title of the block that explains the answer best without the blocks; empty if there is no answer."""
-        return self.without.evidence[0].title if self.without.answer else ""
+        """The title of the block that explains `later` best; empty if there is no answer."""
+        return self.later.evidence[0].title if self.later.answer else ""
 
 
 @dataclass(frozen=True)

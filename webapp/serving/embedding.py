@@ -7,12 +7,13 @@ questions, so a question waits for one batch at most. A small edit is one batch:
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
 
+from realm_core.errors import EngineUnavailable
 from webapp.models import ModelVersion
 from webapp.storage.places import resolve
 
@@ -30,8 +31,11 @@ _lock = threading.Lock()
 _kept: dict[str, Embed] = {}  # by the hash of the block embedder; at most one
 
 
-def embedding_of(model: ModelVersion) -> Embed:
-    """A function that embeds blocks for a model. It raises RealmError if the model's files are damaged."""
+def embedding_of(model: ModelVersion, wanted: Callable[[], bool] = lambda: True) -> Embed:
+    """A function that embeds blocks for a model. It raises RealmError if the model's files are damaged.
+
+    wanted: whether the vectors still are; if not, no further batch is embedded, and EngineUnavailable raised.
+    """
     block_hash, folder = model.block_hash, resolve(model.path)
 
     def embed_blocks(blocks: Sequence[tuple[str, str]]) -> Tensor:
@@ -42,7 +46,12 @@ def embedding_of(model: ModelVersion) -> Embed:
         embed = _loaded(block_hash, folder)
         size = _SMALL if len(blocks) <= _SMALL else _BLOCKS_AT_ONCE
         pieces = [blocks[start : start + size] for start in range(0, len(blocks), size)]
-        return torch.cat([compute(partial(embed, piece)) for piece in pieces])
+        made = []
+        for piece in pieces:
+            if not wanted():
+                raise EngineUnavailable("The vectors are not wanted any more.", retry_after_s=1)
+            made.append(compute(partial(embed, piece)))
+        return torch.cat(made)
 
     return embed_blocks
 

@@ -6,11 +6,13 @@ import datetime
 import tempfile
 from pathlib import Path
 
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realm_core.corpus.records import block_id
 from realm_core.errors import RealmError
+from realm_core.index.postings import LexicalPart
 from realm_core.living.documents import Changes, DocumentRefused, Filter, LivingDocument
 from realm_core.living.editing import edit, effect
 from realm_core.living.folding import fold, rebase
@@ -128,18 +130,27 @@ class World:
         before = live_ids(self.store, self.state)
         try:
             foreseen = effect(self.store.view(self.state), changes)
+            tried = self.tried(changes)
             state = edit(self.store, self.state, changes, self.embed)
         except DocumentRefused:
             assert after is None
             return
         assert after is not None
         now = live_ids(self.store, state)
-        assert (set(foreseen.gone), set(foreseen.new)) == (before - now, now - before)
+        assert (set(foreseen.gone), {block.block_id for block in foreseen.new}) == (before - now, now - before)
+        assert_same(tried, LivingIndex.open(self.store, state))
         embedded = [block_id(title, text) for title, text in self.embed.seen]
         assert vectors_known.isdisjoint(embedded) and len(set(embedded)) == len(embedded)
         if after == self.known:
             assert state == self.state
         self.state, self.known = state, after
+
+    def tried(self, changes: Changes) -> LivingIndex:
+        """The index after an edit that is not made, which leaves every file as it is."""
+        files = sorted(self.store.folder.rglob("*"))
+        tried = LivingIndex.open(self.store, self.state).tried(changes, CountingEmbedder())
+        assert sorted(self.store.folder.rglob("*")) == files
+        return tried
 
     def fold(self, meanwhile: Changes) -> None:
         """Fold; an edit happens while it goes on."""
@@ -157,6 +168,20 @@ class World:
             return
         self.state, _ = purge(self.store, self.state, [document_id], self.embed, commit=self.store.commit)
         del self.known[document_id]
+
+
+def assert_same(tried: LivingIndex, made: LivingIndex) -> None:
+    """Two indexes have the same documents and blocks, and find the same."""
+    assert tried.corpus.state == made.corpus.state
+    rows = made.corpus.live_rows.nonzero()[0].tolist()
+    assert tried.corpus.live_rows.nonzero()[0].tolist() == rows
+    assert list(map(tried.corpus.block, rows)) == list(map(made.corpus.block, rows))
+    living = made.corpus.live_articles.nonzero()[0].tolist()
+    assert list(map(tried.corpus.document, living)) == list(map(made.corpus.document, living))
+    assert tried.corpus.collections == made.corpus.collections
+    for lexical in (None, LexicalPart.of(["Where does paragraph 1 end?"], 0.5)):
+        found = [index.search(queries(1), 9, lexical) for index in (tried, made)]
+        assert torch.equal(found[0][0], found[1][0]) and torch.equal(found[0][1], found[1][1])
 
 
 def assert_best(found: Answers, ranked: Answers, k: int) -> None:
