@@ -1,7 +1,8 @@
 """Vectors in six bits a number, as they are shipped with a model: three eighths of the size of float16.
 
-A row's numbers are whole multiples, from −31 to 31, of 1/31 of its largest one, the row's scale. Four of them, each plus
-32, are packed into three bytes, first to last from the highest bit on; a row is filled up with zeros to whole fours.
+A row's numbers are whole multiples, from −31 to 31, of 1/31 of its largest one, the row's scale. Four of them, each
+plus 32, are packed into three bytes, first to last from the highest bit on; a row is filled up with zeros to whole
+fours.
 
 Legend: R rows, D numbers of a row, F fours of a row, P = 3 · F bytes.
 """
