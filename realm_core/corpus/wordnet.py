@@ -72,10 +72,9 @@ class _Entry:
         titles: of articles beside which it stands, by what they are in lower case.
         """
         senses = zip(self.words, self.senses, strict=True)
-        if self.is_instance or any(word.lower() in titles and sense <= _OF_A_TITLE for word, sense in senses):
+        of_a_title = any(word.lower() in titles and sense <= _OF_A_TITLE for word, sense in senses)
+        if self.is_instance or of_a_title or _TELLING.search(self.definition):
             return True
-        if _TELLING.search(self.definition):
-            return self._frequency >= 1
         least = _LEAST_FREQUENCY.get(self.file)
         return least is not None and self._frequency >= least * (_OF_A_CLASS if self.is_general else 1)
 

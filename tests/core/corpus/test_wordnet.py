@@ -13,44 +13,40 @@ from realm_core.errors import RealmError
 
 
 @pytest.fixture(scope="module")
-def entries() -> dict[str, str]:
-    cleaned = (article_of(raw) for raw in WordnetSource({"William Shakespeare", "Cartilage"}).articles(0))
-    return {one[0].text.split(":")[0].split(", also")[0]: one[0].text for one in cleaned if one is not None}
+def entries() -> list[str]:
+    cleaned = (article_of(raw) for raw in WordnetSource({"William Shakespeare", "Pride"}).articles(0))
+    return [one[0].text for one in cleaned if one is not None]
 
 
 @pytest.mark.parametrize(
-    ("title", "text"),
+    "text",
     [
-        ("Salzburg", "Salzburg: city in western Austria; a music center and birthplace of Mozart."),
+        "Salzburg: city in western Austria; a music center and birthplace of Mozart.",
         (
-            "Stan Laurel",
             "Stan Laurel, also called Laurel or Arthur Stanley Jefferson Laurel: United States slapstick comedian "
             "(born in England) who played the scatterbrained and often tearful member of the Laurel and Hardy duo who "
-            "made many films. Stan Laurel was born in 1890 and died in 1965.",
+            "made many films. Stan Laurel was born in 1890 and died in 1965."
         ),
         (
-            "Plato",
             "Plato: ancient Athenian philosopher; pupil of Socrates; teacher of Aristotle. "
-            "Plato was born in 428 BC and died in 347 BC.",
+            "Plato was born in 428 BC and died in 347 BC."
         ),
-        ("Chosen", "Chosen: the name for Korea as a Japanese province (1910-1945)."),
-        ("Cygnet", "Cygnet: a young swan."),
+        "Chosen: the name for Korea as a Japanese province (1910-1945).",
+        "Cygnet: a young swan.",
         (
-            "Femur",
             "Femur, also called thighbone or femoris: the longest and thickest bone of the human skeleton; extends "
-            "from the pelvis to the knee.",
+            "from the pelvis to the knee."
         ),
-        ("Lech Walesa", "Lech Walesa, also called Walesa: Polish labor leader and statesman. It was born in 1943."),
+        "Lech Walesa, also called Walesa: Polish labor leader and statesman. Lech Walesa was born in 1943.",
     ],
 )
-def test_definitions_name_what_they_define(entries: dict[str, str], title: str, text: str) -> None:
-    assert entries[title] == text.replace("It was", "Lech Walesa was")
+def test_definitions_name_what_they_define(entries: list[str], text: str) -> None:
+    assert text in entries
 
 
-def test_a_preferred_title_is_taken(entries: dict[str, str]) -> None:
-    assert entries["William Shakespeare"].startswith(
-        "William Shakespeare, also called Shakespeare, Shakspere, William Shakspere or"
-    )
+def test_a_preferred_title_is_taken(entries: list[str]) -> None:
+    title = "William Shakespeare, also called Shakespeare, Shakspere, William Shakspere or"
+    assert any(entry.startswith(title) for entry in entries)
 
 
 @pytest.mark.parametrize(
@@ -58,38 +54,41 @@ def test_a_preferred_title_is_taken(entries: dict[str, str]) -> None:
     [
         ("Furlong: a unit of length equal to 220 yards.", "a number"),
         ("Femur, also called thighbone or femoris: the longest and", "a rank"),
-        ("Cartilage, also called gristle: tough elastic tissue", "an article's title"),
+        ("Pride, also called pridefulness: a feeling of self-respect", "an article's title"),
         ("Cygnet: a young swan.", "an animal that English has a word for"),
-        (
-            "Palindrome: a word or phrase that reads the same backward as forward.",
-            "a long definition",
-        ),
+        ("Kid: young goat.", "an animal, in a frequent word's fifth sense"),
+        ("Foal: a young horse.", "an animal of which there are kinds"),
+        ("Arachnophobia: a morbid fear of spiders.", "a state, in a word's first sense"),
+        ("Cooper, also called barrel maker: a craftsman who makes", "a person, in a frequent word's fourth sense"),
+        ("Meteorologist: a specialist who studies processes", "a class of persons, by a frequent word"),
+        ("Palindrome: a word or phrase that reads the same", "communication"),
         ("Ounce, also called troy ounce or apothecaries' ounce:", "a quantity"),
     ],
 )
-def test_nouns_are_taken_whose_definitions_answer_questions(entries: dict[str, str], text: str, why: str) -> None:
-    assert any(entry.startswith(text) for entry in entries.values()), why
+def test_nouns_are_taken_whose_definitions_answer_questions(entries: list[str], text: str, why: str) -> None:
+    assert any(entry.startswith(text) for entry in entries), why
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("Skin, also called tegument", "there are kinds of it"),
         ("Bottom-feeder: a scavenger that feeds low", "it is no word of the list of English words"),
-        ("Puppy: an inexperienced young person", "it is not the word's first sense"),
+        ("Puppy: an inexperienced young person", "it is a person in a rare word's second sense"),
         ("Wire-haired fox terrier", "it is several words"),
-        ("Pride: unreasonable and inordinate self-esteem", "it is a feeling in a word's second sense"),
+        ("Self-pity: a feeling of sorrow", "it is a feeling"),
+        ("Reception: the act of receiving", "it is an act"),
+        ("Disputant, also called controversialist or eristic", "it is a class of persons, by rare words"),
     ],
 )
-def test_other_nouns_are_left_out(entries: dict[str, str], text: str, why: str) -> None:
-    assert not any(entry.startswith(text) for entry in entries.values()), why
+def test_other_nouns_are_left_out(entries: list[str], text: str, why: str) -> None:
+    assert not any(entry.startswith(text) for entry in entries), why
 
 
 def test_each_has_its_own_id_and_address() -> None:
     articles = list(WordnetSource().articles(0))
-    assert len({article.id for article in articles}) == len(articles) == 23_560
+    assert len({article.id for article in articles}) == len(articles) == 37_030
     assert all(article.url.startswith(ADDRESS) and article.text.strip() for article in articles)
-    assert list(WordnetSource().articles(23_558)) == articles[23_558:]
+    assert list(WordnetSource().articles(37_028)) == articles[37_028:]
 
 
 def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
