@@ -29,8 +29,8 @@ from tests.in_memory_source import InMemorySource
 from tests.waiting import alive, wait_until
 
 ROOT = Path(__file__).parents[3]
-DEFAULT_SNAPSHOT = "8714a36960a68368"  # the shipped models' block vectors belong to this one
-SAMPLE_SNAPSHOT = "e7f53ae2ee20b3c0"
+DEFAULT_SNAPSHOT = "095972a00b1d9a25"  # the shipped models' block vectors belong to this one
+SAMPLE_SNAPSHOT = "4b9a3ee999593094"
 
 
 # `python -m realm_core`, with small parts, which waits behind the first until there is a file `go`.
@@ -84,15 +84,15 @@ def test_a_sample_of_the_default_corpus_is_the_same_everywhere(default: DefaultS
     """Each fortieth article: whatever changes how articles are read, cleaned or packed changes the name."""
     sample = InMemorySource(list(default.articles(0))[::40], name="sample")
     stored = Snapshot.open(ingest(sample, name="sample", output=tmp_path, activity=quiet(), processes=1))
-    assert (stored.snapshot_id, stored.articles, len(stored)) == (SAMPLE_SNAPSHOT, 947, 980)
+    assert (stored.snapshot_id, stored.articles, len(stored)) == (SAMPLE_SNAPSHOT, 1_272, 1_305)
     shipped = json.loads((ROOT / "models" / "realm-base" / "vectors" / "manifest.json").read_text())
-    assert (shipped["snapshot_id"], shipped["rows"]) == (DEFAULT_SNAPSHOT, 39_365)
+    assert (shipped["snapshot_id"], shipped["rows"]) == (DEFAULT_SNAPSHOT, 52_370)
 
 
 def test_the_default_corpus_has_countries_and_words_after_its_articles(default: DefaultSource) -> None:
     joined = [article.title for article in default.articles(10_030)]
     assert joined[3:5] == ["Afghanistan", "Akrotiri"] and "Wolfgang Amadeus Mozart" in joined[255:]
-    assert len(joined) == 37_841 - 10_030 and default.share_read() == 1.0
+    assert len(joined) == 50_846 - 10_030 and default.share_read() == 1.0
     assert [part.address for part in default.rights] == [factbook.ADDRESS, wordnet.ADDRESS]
     assert [part.licence for part in default.rights] == ["public domain", "WordNet 3.0 license"]
 
@@ -102,11 +102,11 @@ def test_the_default_corpus_is_the_same_everywhere(tmp_path: Path) -> None:
     status, errors = run("--output", tmp_path, "--run", tmp_path / "run")
     assert status == 0, errors
     result = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert result["snapshot_id"] == DEFAULT_SNAPSHOT and result["articles"] == 37_841 and result["blocks"] == 39_365
+    assert result["snapshot_id"] == DEFAULT_SNAPSHOT and result["articles"] == 50_846 and result["blocks"] == 52_370
     store = Snapshot.open(result["path"])
     assert store.folder == tmp_path / "default" / DEFAULT_SNAPSHOT
     progress = json.loads((tmp_path / "run" / "progress.json").read_text())
-    assert (progress["done"], progress["total"], progress["unit"]) == (37_841, 37_841, "pages")
+    assert (progress["done"], progress["total"], progress["unit"]) == (50_846, 50_846, "pages")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["default", "run"]
 
 
