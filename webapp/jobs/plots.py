@@ -218,7 +218,7 @@ def curve_svg(job_id: UUID, slug: str) -> str | None:
     for curve in curves(job_id):
         if curve.slug == slug:
             named = zip(curve.lines.items(), curve.styles, strict=True)
-            lines = tuple(drawing.Line(name, style, tuple(points)) for (name, points), style in named)
+            lines = tuple(drawing.Series(name, style, tuple(points)) for (name, points), style in named)
             panel = curve.panel
             return drawing.lines_svg(lines, along=panel.along, unit=panel.unit, share=panel.share)
     return None
