@@ -35,7 +35,7 @@ class Utf8Request(WSGIRequest):
 
 
 def allow_larger_body(most_bytes: int, action: Action) -> Callable[[_View], _View]:
-    """Allow a view a larger body from those who may do `action`; all others keep the usual limit."""
+    """Raise a view's limit for users and tokens that may do `action`; all others keep the usual limit."""
 
     def mark(view: _View) -> _View:
         view.larger_body = (most_bytes, action)  # type: ignore[attr-defined]
@@ -47,9 +47,9 @@ def allow_larger_body(most_bytes: int, action: Action) -> Callable[[_View], _Vie
 class BodyMiddleware:
     """Refuses bodies that are too large (413), declare another encoding, or have a compressed transfer coding (415).
 
-    Django itself limits what it keeps in memory, but not the files of a form, which it would write to the disk for
-    anybody; a body declared in another encoding would be misread (`Utf8Request`). Must come before the middleware that
-    reads the CSRF token from the body.
+    Django limits the part of a body that it keeps in memory, but not the files of a form, which it would write to the
+    disk for any client. It would misread a body in another encoding (`Utf8Request`). This middleware must come before
+    the one that reads the CSRF token from the body.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -63,7 +63,7 @@ class BodyMiddleware:
     ) -> HttpResponseBase | None:
         """None if the request is acceptable."""
         if (request.content_params or {}).get("charset", "utf-8").lower() not in _CHARSETS:
-            return refusal(request, 415, "What is sent here must be written in UTF-8.")
+            return refusal(request, 415, "The body must be encoded in UTF-8.")
         most: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         larger, action = getattr(view, "larger_body", (most, None))
         codings = {coding.strip().lower() for coding in request.headers.get("Transfer-Encoding", "").split(",")}
@@ -81,7 +81,7 @@ class BodyMiddleware:
             and int(length) <= larger
             and not (request.user.is_authenticated or wants_problem(request))
         ):
-            return to_login(request)  # the session of who may send as much has ended
+            return to_login(request)  # the session may have ended: after login the larger limit may apply
         if not length.isdecimal() or int(length) > most:
             return _too_large(request, most)
         return None

@@ -23,7 +23,7 @@ from realm_core.corpus.prose import sentence
 from realm_core.documents.draft import Draft
 from realm_core.documents.pdf_tables.lines import Line, lines_of, with_tables_joined
 from realm_core.documents.pdf_tables.page import page_tables
-from realm_core.documents.pdf_tables.table import Budget, Table
+from realm_core.documents.pdf_tables.table import Table, TableBudget
 from realm_core.documents.records import Limits
 from realm_core.errors import RealmError
 
@@ -96,7 +96,7 @@ def _read_document(document: PdfDocument, draft: Draft, limits: Limits) -> None:
     draft.language = _language(document)
     pages: list[list[Line]] = []
     characters = 0
-    budget = Budget()
+    budget = TableBudget()
     for number in range(count):
         try:
             with closing(document[number]) as page, closing(page.get_textpage()) as text_page:

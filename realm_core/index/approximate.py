@@ -2,8 +2,8 @@
 
     search(queries_BD, k) → c × k candidates from the codes in some lists → their exact inner products → the k best
 
-Scores are those of exact search; what may differ is which rows are found. The lists are memory-mapped: what is searched
-often stays in memory as far as there is room, and the system may drop it at any time.
+Scores are those of exact search; the rows that are found may differ. The lists are memory-mapped: often searched ones
+stay in memory as far as there is room, and the system may drop them at any time.
 
 Legend: B queries, N rows, C candidates, D dimension, K results.
 """
@@ -33,12 +33,12 @@ log = logging.getLogger(__name__)
 INDEX_FILE = "approximate.faiss"  # centroids and code books
 LISTS_FILE = "approximate.ivfdata"  # codes and row numbers
 PLACES_FILE = "approximate.npy"  # uint64 [L, 3]: length, capacity and offset of each list
-_ROWS_PER_CANDIDATE = 20  # that the probed lists hold, for questions that want many rows
+_ROWS_PER_CANDIDATE = 20  # in the probed lists, for questions that want many rows
 
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Which rows may be found: a bit for each, and how many they are."""
+    """The rows that may be found: a bit for each, and their number."""
 
     bits: np.ndarray[Any, np.dtype[np.uint8]]
     count: int
@@ -52,7 +52,7 @@ class RowFilter:
 class ApproximateSearch:
     """The stored index of one generation; used by several threads at once. `open_approximate` makes one.
 
-    Each query finds min(k, N) rows: one that finds fewer in its lists is searched for in all.
+    Each query finds min(k, N) rows: if its lists have fewer, it searches all lists.
     """
 
     def __init__(self, folder: Path, choice: SearchChoice, stored: StoredRows) -> None:
@@ -104,7 +104,7 @@ class ApproximateSearch:
         return self._stored.nearest(query_1D, k, torch.from_numpy(rows_C))
 
     def _candidates(self, query_1D: Tensor, k: int, probes: int, only: RowFilter | None) -> Rows:
-        """Rows [C]: as many as are to be scored, or all that the probed lists have."""
+        """Rows [C]: as many as are to be scored, or all of the probed lists."""
         import faiss
 
         selector = None if only is None else faiss.IDSelectorBitmap(only.bits)
@@ -115,9 +115,9 @@ class ApproximateSearch:
 
 
 def open_approximate(folder: Path, wanted: SearchKind = "auto") -> ApproximateSearch | None:
-    """The stored search of a generation, its files verified; None where it is to be searched exactly.
+    """The stored search of a generation, its files verified; None if it is to be searched exactly.
 
-    wanted: "auto" goes by what the generation was built with. `RealmError` for "ivf" where it was not.
+    wanted: "auto" follows the generation's manifest. `RealmError` for "ivf" if it has no stored search.
     """
     manifest = read_manifest(folder)
     try:

@@ -1,4 +1,4 @@
-"""Builds the stored index of `approximate.py` in the folder of an unpublished generation, whose vectors are there.
+"""Builds the stored index of `approximate.py` in the folder of an unpublished generation that has its vectors.
 
     sample → centroids → trained index → parts of rows, each in a file → merged lists → FILES
 
@@ -53,7 +53,7 @@ def build_search(
     wanted: SearchKind = "auto",
     device: torch.device | None = None,
 ) -> dict[str, object]:
-    """Choose how the vectors in `folder` are searched and build what that needs; the manifest's entry `search`.
+    """Choose the search of the vectors in `folder` and build its files; returns the manifest's entry `search`.
 
     shards: the manifest's entries. Called again after it was killed, it goes on; `end_build` when the manifest is
     written.
@@ -73,14 +73,14 @@ def build_search(
 
 
 def end_build(folder: Path) -> None:
-    """Remove what `build_search` goes on by."""
+    """Remove the working files of `build_search`."""
     remove_folder(folder / WORK_FOLDER)
 
 
 def expected_s(rows: int, dimension: int, choice: SearchChoice) -> float:
-    """Seconds that a build takes on this machine's processors, by random rows that are put into lists for a moment.
+    """Seconds that a build takes on this machine's processors, from a short trial with random rows.
 
-    Reading the vectors and writing the lists are not in it.
+    Reading the vectors and writing the lists are not included.
     """
     draw = torch.Generator().manual_seed(0)
     centroids_LD, vectors_BD = (
@@ -135,7 +135,7 @@ class _SearchBuild:
                 self._train(trained)
             self._merge(trained, self._add(trained))
         for path in self._work.iterdir():
-            if path != choice_file:  # kept: after a kill it says which choice the rest belongs to
+            if path != choice_file:  # kept: after a kill it names the choice of the other files
                 remove_folder(path) if path.is_dir() else path.unlink()
 
     # ---- training
@@ -164,7 +164,7 @@ class _SearchBuild:
     # ---- adding
 
     def _add(self, trained: Path) -> list[Path]:
-        """The files of all parts; those that are there already are not made again."""
+        """The files of all parts; existing ones are not made again."""
         import faiss
 
         size = max(_PART_ROWS, self._choice.lists * _PART_ROWS_PER_LIST)
@@ -220,7 +220,7 @@ class _SearchBuild:
         faiss.memcpy(faiss.swig_ptr(places_L3), lists.lists.data(), places_L3.nbytes)
         save_array(made / PLACES_FILE, places_L3)
         shutil.copyfile(trained, made / INDEX_FILE)
-        for name in FILES:  # the index last: its presence means that all are there
+        for name in FILES:  # the index last: its presence means that all exist
             sync(made / name)
             os.replace(made / name, self._folder / name)
 
@@ -231,7 +231,7 @@ def _sample_rows(rows: int, lists: int) -> int:
 
 
 def _trained(choice: SearchChoice, centroids_LD: Tensor, sample_SD: Tensor) -> Any:
-    """An empty index of FAISS with these centroids, whose codes are learnt from a sample in float32."""
+    """An empty index of FAISS with these centroids; its codes are learnt from a sample in float32."""
     import faiss
 
     lists, dimension = centroids_LD.shape
@@ -251,7 +251,7 @@ def _trained(choice: SearchChoice, centroids_LD: Tensor, sample_SD: Tensor) -> A
 
 
 def _add_to_lists(index: Any, vectors_BD: Tensor, lists_B: Tensor, first: int) -> None:
-    """Add rows whose lists are known already."""
+    """Add rows to their known lists."""
     import faiss
 
     vectors, lists = vectors_BD.contiguous().numpy(), lists_B.numpy()

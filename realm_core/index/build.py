@@ -165,7 +165,7 @@ class _GenerationBuild:
     def of(
         cls, model_folder: Path, corpus_folder: Path, output: Path, name: str | None, shard_rows: int
     ) -> _GenerationBuild:
-        """From the arguments of `build`, which are checked."""
+        """From the arguments of `build`, with checks."""
         if shard_rows < 1:
             raise RealmError(f"shard-rows must be at least 1, not {shard_rows}.")
         model, snapshot = load_model(model_folder), Snapshot.verified(corpus_folder)
@@ -194,7 +194,7 @@ class _GenerationBuild:
         return [range(start, min(start + self.shard_rows, rows)) for start in range(0, rows, self.shard_rows)]
 
     def identity(self) -> dict[str, object]:
-        """What the identity file of a partial folder must contain for its shards to be used."""
+        """The identity file's content in a partial folder whose shards may be used."""
         return {
             "block_hash": self.model.block_hash,
             "snapshot_id": self.snapshot.snapshot_id,
@@ -260,7 +260,7 @@ def _at_hand(work: _GenerationBuild, *, everywhere: bool = False) -> list[Path]:
     """Folders that have the vectors of this block embedder and snapshot: the model's, those of models beside it, or
     other indexes.
 
-    everywhere: only what every machine has that builds this index.
+    everywhere: only folders that every building machine has.
     """
     folders = () if everywhere and is_shared(work.final) else sorted(work.output.glob(f"[!.]*/{MANIFEST_FILE}"))
     others = (path.parent for path in folders if path.parent != work.final)
@@ -286,7 +286,7 @@ def _copied_shards(work: _GenerationBuild, activity: Activity) -> list[dict[str,
         for shard in manifest["shards"]:
             path = work.partial / shard["file"]
             vectors = read_shard(folder / shard["file"], shard["stop"] - shard["start"], manifest["dim"])
-            save_tensors(path, {"vectors": vectors})  # what a model brings is quantised
+            save_tensors(path, {"vectors": vectors})  # those shipped with a model are quantised
             shards.append({**shard, "sha256": sha256_of_file(path)})
         activity.progress(len(work.snapshot), len(work.snapshot), "blocks")
         return shards
@@ -335,7 +335,7 @@ class _ShardEmbedder:
         return {"file": path.name, "start": rows.start, "stop": rows.stop, "sha256": sha256_of_file(path)}
 
     def _embedded(self, piece: range, activity: Activity, total: int, first: int) -> torch.Tensor:
-        """The vectors float16 [R, D] of some rows. total, first: of the progress that is told meanwhile."""
+        """The vectors float16 [R, D] of some rows. total, first: of the progress that is reported."""
         vectors_RD = torch.empty(len(piece), self._work.model.config.dimension, dtype=torch.float16)
         step = _CHUNK_ROWS_GPU if self._device.type == "cuda" else _CHUNK_ROWS
         for low in range(piece.start, piece.stop, step):

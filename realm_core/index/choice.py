@@ -1,7 +1,7 @@
 """How the vectors of an index are searched: exactly, or in a stored IVF index. Loads neither torch nor FAISS.
 
-Chosen once, by the build, and written into the generation's manifest with its reason. Who serves the index may say
-otherwise (`WantedSearch`), or have a server of Milvus search.
+The build chooses once and writes the choice into the generation's manifest with its reason. A server of the index may
+override it (`WantedSearch`), or search in Milvus.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ WantedSearch = SearchKind | MilvusServer
 
 @dataclass(frozen=True)
 class SearchChoice:
-    """kind: what searches. reason: why, in a sentence. wanted: what was asked for; a fold of the corpus asks again.
+    """kind: of search. reason: why, in a sentence. wanted: the requested kind, which a fold of the corpus repeats.
 
-    lists, code: of the inverted file, its centroids and how a vector is stored ("SQ8", "PQ64").
-    probes: lists that a query looks into. candidates: rows that are scored exactly for each row that is wanted.
+    lists, code: of the inverted file: its centroids, and how vectors are stored ("SQ8", "PQ64").
+    probes: lists that a query searches. candidates: rows that are scored exactly for each row of the result.
     """
 
     kind: Literal["exact", "ivf"]
@@ -110,7 +110,7 @@ def choose(rows: int, dimension: int, wanted: SearchKind = "auto", *, memory_byt
 
 
 def search_of(manifest: Mapping[str, Any]) -> SearchChoice:
-    """What a generation's manifest says; one without a word of it is searched exactly. TypeError if it is damaged."""
+    """The choice in a generation's manifest; exact search if it has none. TypeError if it is damaged."""
     recorded = dict(manifest.get("search") or {})
     if not recorded:
         return _exact(int(manifest["rows"]), _in_words(int(manifest["rows"]) * int(manifest["dim"]) * 4), "auto")
@@ -119,7 +119,7 @@ def search_of(manifest: Mapping[str, Any]) -> SearchChoice:
 
 
 def machine_memory_bytes() -> int:
-    """The memory that this process may use: the machine's, or what its container is limited to."""
+    """The memory that this process may use: the machine's, or its container's limit."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):  # "max" where there is no limit
         memory = min(memory, int(_CGROUP.read_text()))

@@ -18,11 +18,11 @@ from realm_core.runs.activity import Activity
 from realm_core.tensors import load_tensors, save_tensors
 
 ROUNDS = 10
-_PIECE_NUMBERS = 1 << 24  # scores that are held at once
+_PIECE_NUMBERS = 1 << 24  # scores in memory at once
 
 
 def centroids(vectors_ND: Tensor, lists: int, device: torch.device, kept: Path, activity: Activity) -> Tensor:
-    """Centroids [L, D], float32 of length one. kept: file of the rounds done so far, by which a killed one goes on."""
+    """Centroids [L, D], float32 of length one. kept: file of the finished rounds, to resume a killed training."""
     draw = torch.Generator().manual_seed(lists)
     centroids_LD = vectors_ND[torch.randperm(len(vectors_ND), generator=draw)[:lists]].float()
     centroids_LD = torch.nn.functional.normalize(centroids_LD)
@@ -38,7 +38,7 @@ def centroids(vectors_ND: Tensor, lists: int, device: torch.device, kept: Path, 
 
 
 class Assigner:
-    """To which list each vector belongs: that with the largest inner product."""
+    """Assigns vectors to lists, by the largest inner product."""
 
     def __init__(self, centroids_LD: Tensor, device: torch.device) -> None:
         self._device, self._dtype = device, fast_dtype(device)

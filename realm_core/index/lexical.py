@@ -4,13 +4,13 @@
     b(x, z) = Σ over the question's wordpieces w of  idf(w) · tf(w) · (k₁ + 1) / (tf(w) + k₁ · (1 − β + β · |z| / L))
 
 b is BM25 (Robertson and Zaragoza, 2009) with k₁ = 1.5 and β = 0.75 over the wordpieces of title and body. The sum is
-the prior's logit, so p(z|x) stays one softmax. How rare a wordpiece is was counted once, in the default corpus, and L
+the prior's logit, so p(z|x) stays one softmax. The rarity of wordpieces was counted once, in the default corpus, and L
 is a constant: b depends on the question and the block alone, so a document that comes or goes changes no other
-block's. n is the number of the question's names and codes that the block has: of words that English has not, all of
-whose wordpieces are among the block's. b of such a word is that of its pieces, which need not be rare ("my ##tton").
-c tells which of the question's words the block has near each other, and d of what rank it tells, if the question asks
-for one (`proximity.py`). n, c and d are left out where λ is 0. o depends on the source of the block's article, and is 0
-but for a dictionary's entries.
+block's. n is the number of the question's names and codes that the block has: words that are not English, all of whose
+wordpieces are among the block's. b of such a word counts its pieces, which need not be rare ("my ##tton"). c is for
+words of the question that are near each other in the block, and d for the rank that the block states, if the question
+asks for one (`proximity.py`). n, c and d are left out where λ is 0. o depends on the source of the block's article, and
+is 0 but for a dictionary's entries.
 
 The best blocks by s are found exactly where all blocks are scored (`postings.py`). In a larger corpus, and in
 approximate search, b, n and c are added for the 20 nearest blocks, which are ranked again.
@@ -56,7 +56,7 @@ _AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class WantedWords:
-    """What a question looks for. ids_W: its different wordpieces, ascending; names: those of each of its names."""
+    """The wordpieces of a question. ids_W: different ones, ascending; names: those of each of its names."""
 
     ids_W: Numbers
     names: tuple[Numbers, ...]
@@ -69,7 +69,7 @@ class WantedWords:
 
 
 def _names(question: str) -> list[str]:
-    """The words of a question that are no English ones ("Mytton", "KX-4021"); none of one in another language."""
+    """A question's words that are not English ("Mytton", "KX-4021"); none if it is in another language."""
     found: dict[str, None] = {}
     for word in _WORD.findall(folded(question)):
         parts = re.split(r"[-./]", word)
@@ -80,7 +80,7 @@ def _names(question: str) -> list[str]:
 
 
 def _is_known(word: str) -> bool:
-    """Whether English has the word. Of two letters it has nearly all, in codes, too."""
+    """Whether English has the word; nearly all of two letters count, in codes, too."""
     return len(word) > 2 and english().count(word) > 0
 
 
@@ -107,7 +107,7 @@ def offset(block: Block) -> float:
 
 
 def compared(blocks: Sequence[Block], scores: Sequence[float]) -> tuple[list[Block], list[float]]:
-    """The blocks nearest to one reading of a question, best first, by scores that are compared with other readings'.
+    """The blocks nearest to one reading of a question, best first, with scores to compare with other readings'.
 
     scores: f(x, z). That of a dictionary's entry is less by 1: “morroco” is not near to “Morrow: the next day”.
     """
@@ -122,18 +122,18 @@ def offsets(snapshot: Snapshot) -> Numbers:
 
 
 def most_added(wordpieces: Numbers) -> Numbers:
-    """What a wordpiece adds to b of a block at most."""
+    """The most that a wordpiece adds to b of a block."""
     most: Numbers = idf()[wordpieces.astype(np.int64)] * (_K1 + 1)
     return most
 
 
 def shares(tf: Numbers, lengths: Numbers | int) -> Numbers:
-    """How much of that it adds to a block that has it so many times, from 0 to 1. lengths: of blocks, in wordpieces."""
+    """The share of `most_added` for a count in a block, from 0 to 1. lengths: of blocks, in wordpieces."""
     found: Numbers = tf / (tf + _K1 * (1 - _BETA + _BETA * lengths / _LENGTH))
     return found
 
 
-@lru_cache(maxsize=8192)  # some 15 MB; what is asked of a corpus comes back to the same blocks
+@lru_cache(maxsize=8192)  # some 15 MB; questions come back to the same blocks
 def _wordpieces(title: str, body: str) -> Numbers:
     """The wordpieces [T] of a block as in `corpus/tokens.py`; a vocabulary has less than 65,536."""
     title_ids, body_ids = Wordpieces.default().ids([title, body])
@@ -143,7 +143,7 @@ def _wordpieces(title: str, body: str) -> Numbers:
 def ranked_again(
     question: str, blocks: Sequence[Block], scores: Sequence[float], weight: float
 ) -> tuple[list[int], list[float]]:
-    """The places of the blocks, which are given in the order of f, by their new scores, and these, best first.
+    """(places, scores s) of blocks, best first; the blocks are given in the order of f.
 
     s for the first `RANKED_AGAIN` blocks, and s without b, n, c and d for all after them. weight: λ.
     """

@@ -31,7 +31,7 @@ def generation_manifest(
     dimension: int,
     shards: Sequence[dict[str, Any]],
 ) -> dict[str, Any]:
-    """The manifest of a new generation, but for how it is searched."""
+    """The manifest of a new generation, without `search`."""
     return {
         "format": FORMAT,
         "generation": name,
@@ -66,7 +66,7 @@ def verify(folder: Path) -> int:
 
 
 def _files(manifest: dict[str, Any]) -> list[dict[str, Any]]:
-    """The entries of all files: shards, and what a stored approximate search consists of."""
+    """The entries of all files: shards, and those of a stored approximate search."""
     return [*manifest["shards"], *(manifest.get("search") or {}).get("files", ())]
 
 

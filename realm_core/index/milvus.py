@@ -30,8 +30,8 @@ from realm_core.index.choice import MilvusServer
 Vectors = np.ndarray[Any, np.dtype[np.float32]]
 
 MOST_FOUND = 16_384  # Milvus's limit of results for one query
-_SEARCH_WITHIN_S = 10.0  # then the questions that wait are refused
-_WORK_WITHIN_S = 120.0  # any other call; a server that restarts meanwhile is waited for
+_SEARCH_WITHIN_S = 10.0  # then waiting questions are refused
+_WORK_WITHIN_S = 120.0  # any other call; long enough for a server to restart
 _NOT_LOADED = 101  # Milvus's code for a collection that was released, say by an operator or a restart
 _LOOK_S = 0.2  # between two looks at an index that the server builds
 _BATCH_BYTES = 4 << 20  # a server of Milvus takes messages of 64 MB at most
@@ -42,7 +42,7 @@ _ROW, _VECTOR = "row", "vector"
 
 
 class MilvusVectors:
-    """One generation on a server. Every method raises `EngineUnavailable` where the server does not do its part.
+    """One generation on a server. Every method raises `EngineUnavailable` if the server fails.
 
     manifest: the generation's. For several threads at once.
     """
@@ -132,7 +132,7 @@ class MilvusVectors:
         self._client.create_collection(self.collection, schema=schema, index_params=index, timeout=_WORK_WITHIN_S)
 
     def _count(self, expression: str) -> int:
-        """How many rows are there, those of the last moment included."""
+        """The number of rows, with those just inserted."""
         found = self._client.query(
             self.collection,
             filter=expression,
@@ -144,7 +144,7 @@ class MilvusVectors:
 
 
 def drop(server: MilvusServer, generation: str) -> list[str]:
-    """Remove what a server has of a generation; the names of the collections. `EngineUnavailable` as above."""
+    """Remove a generation from a server; the names of its collections. `EngineUnavailable` as above."""
     client, alias = _connected(server), _alias(generation)
     with _asking(server):
         own = re.compile(rf"{alias}_[0-9a-f]{{16}}")
@@ -157,7 +157,7 @@ def drop(server: MilvusServer, generation: str) -> list[str]:
 
 
 def not_among(rows: Sequence[int]) -> str:
-    """The expression that lets every row be found but some."""
+    """The expression that excludes some rows."""
     return f"{_ROW} not in {list(rows)}"
 
 
@@ -178,7 +178,7 @@ def _connected(server: MilvusServer) -> Any:
 
 @contextmanager
 def _asking(server: MilvusServer) -> Iterator[None]:
-    """Turn what pymilvus raises into a sentence that names the server."""
+    """Turn errors of pymilvus into a sentence that names the server."""
     import grpc
     from pymilvus.exceptions import MilvusException
 

@@ -4,7 +4,7 @@ For each wordpiece its postings are kept: the blocks that have it, and its share
 are divided into parts, which are made one by one. A posting takes 4 bytes: the block's place in its part, and the share
 in 65,535ths, which changes what the wordpiece adds to b by less than 0.0002.
 
-Those of a snapshot are kept beside it, in a hidden folder that is read through a memory map: four arrays for each part,
+A snapshot's postings are beside it, in a hidden folder that is read through a memory map: four arrays for each part,
 and `manifest.json` with their checksums, written last. They are made again where they are missing or damaged.
 
 Legend: B questions, V blocks, U blocks of a part, W different wordpieces of a question, T wordpieces of all blocks,
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 class _Part(NamedTuple):
     """The postings of consecutive blocks, by wordpiece.
 
-    wordpieces_O: those that occur, ascending; starts_O1: where the postings of each begin, then their number.
+    wordpieces_O: in ascending order; starts_O1: where the postings of each begin, then their number.
     blocks_P, shares_P: of each posting, with ascending blocks.
     """
 
@@ -83,7 +83,7 @@ class _Part(NamedTuple):
         return cls(wordpieces_O, np.append(starts_O, len(wordpieces_P)), blocks_P, shares_P)
 
     def add_to(self, scores_U: Numbers, wanted: WantedWords, steps_W: Numbers) -> None:
-        """Add the scores of its blocks. steps_W: what a 65,535th of a wordpiece's share adds, float32."""
+        """Add the scores of a part's blocks. steps_W: the addend of a 65,535th of a share, float32."""
         for own, step in zip(self._postings_of(wanted.ids_W), steps_W, strict=True):
             np.add.at(scores_U, self.blocks_P[own].astype(np.intp), self.shares_P[own] * step)
         for name_W in wanted.names:
@@ -98,19 +98,19 @@ class _Part(NamedTuple):
 
 
 class Postings:
-    """Immutable and thread-safe. offsets_V: what is added to the score of each block for its source: o(z)."""
+    """Immutable and thread-safe. offsets_V: o(z) of each block, which depends on its source."""
 
     def __init__(self, offsets_V: Numbers, parts: Callable[[], Sequence[_Part]]) -> None:
         self._offsets_V, self._opened = offsets_V, parts
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Postings:
-        """Those of a snapshot, kept beside it if the disk takes them; opened, or made, when a question needs them."""
+        """A snapshot's postings, kept beside it if the disk takes them; opened or made for the first question."""
         return cls(offsets(snapshot), partial(_kept, snapshot))
 
     @classmethod
     def in_memory(cls, snapshot: Snapshot) -> Postings:
-        """Those of a small snapshot, which comes and goes."""
+        """The postings of a small, short-lived snapshot."""
         return cls(offsets(snapshot), lambda: list(_made(snapshot, Activity(quiet=True))))
 
     @cached_property
@@ -130,7 +130,7 @@ class Postings:
 
 
 def keep_postings(snapshot: Snapshot, activity: Activity) -> None:
-    """Make those of a snapshot beside it, for whoever will search it, unless they are there or the disk takes none."""
+    """Make a snapshot's postings beside it for later searches, unless they exist or the disk takes none."""
     if len(snapshot) <= MOST_ROWS:
         try:
             _stored(snapshot, activity)
@@ -156,7 +156,7 @@ def _kept(snapshot: Snapshot) -> Sequence[_Part]:
 
 
 def _stored(snapshot: Snapshot, activity: Activity) -> Sequence[_Part]:
-    """The parts beside a snapshot, made if they are missing or damaged. `CannotStore` if the disk takes none."""
+    """The parts beside a snapshot, made if missing or damaged. `CannotStore` if the disk takes none."""
     folder = postings_folder(snapshot.folder)
     identity = {
         "format": FORMAT,
@@ -224,11 +224,11 @@ class LexicalPart:
 
     @classmethod
     def of(cls, questions: Sequence[str], weight: float) -> LexicalPart:
-        """That of each question."""
+        """The part of all questions."""
         return cls(tuple(map(WantedWords.of, questions)), weight)
 
     def at(self, places: Sequence[int]) -> LexicalPart:
-        """That of some of the questions."""
+        """The part of some of the questions."""
         return LexicalPart(tuple(self.wanted[place] for place in places), self.weight)
 
     def scores(self, postings: Postings) -> Tensor:

@@ -1,11 +1,11 @@
-"""Questions of rank: which of their words stand near each other in a block, and what rank it tells of.
+"""Questions of rank: scores for blocks that have their words near each other and state their rank.
 
 Both are parts of the prior. Term proximity:
 
     c(x, z) = Σ over pairs (v, w) that z has near each other of r(v, w)  /  max(12, Σ over all pairs of the question)
 
-A vector tells what a block is about, and BM25 which words it has. Neither tells a block that says "the second-largest
-city in Sindh" from one of a city that is the second-largest elsewhere and lies in Sindh. Pairs of a question's words
+A vector has the subject of a block, and BM25 its words. Neither tells a block that says "the second-largest city in
+Sindh" from one of a city that is the second-largest elsewhere and lies in Sindh. Pairs of a question's words
 that occur within a window of a document, in any order, are the unordered windows of the sequential dependence model
 (Metzler and Croft, 2005). Here a pair is two of the question's words, apart from those that only ask or link, with at
 most one such word between them; it counts if they are less than `_WINDOW` words apart in the block's title or text,
@@ -17,9 +17,9 @@ c depends on the question and the block alone, as all of the lexical part does. 
 blocks that are best without it are read; how many suffice, so that the k best are found exactly, is known from its
 bound (`best_with_proximity`).
 
-d(x, z) is what the block says of the rank (`STANDING`): the question's superlative with its noun is the question's
-rank, the same among fewer ("the largest lake in Africa" for one in the world), or another. What tells of another takes
-no place among the k blocks then from one that answers. Nouns must be the question's: "the largest ferry port" says
+d(x, z) scores the rank that the block states (`STANDING`): the question's superlative with its noun has the question's
+rank, the same among fewer ("the largest lake in Africa" for one in the world), or another. So a block of another rank
+takes no place among the k blocks from one that answers. Nouns must be the question's: "the largest ferry port" says
 nothing of the largest port.
 """
 
@@ -39,7 +39,7 @@ from realm_core.text.superlatives import SAME, AskedRank, Standing, ranked_in
 PROXIMITY_WEIGHT: Final = 2.0  # μ; docs/experiments.md, “Ranks”
 STANDING: Final = {Standing.SAME: 1.5, Standing.NARROWER: -1.5, Standing.OTHER: -2.0, Standing.UNSAID: 0.0}  # d
 _MOST: Final = PROXIMITY_WEIGHT + STANDING[Standing.SAME]
-READ_FIRST: Final = 50  # blocks whose text is looked at; more where their bound asks for it
+READ_FIRST: Final = 50  # blocks that are read at first; more if the bound demands it
 _WINDOW: Final = 8  # words
 _APART: Final = 2  # places among the question's words
 _LEAST_TOTAL: Final = 12.0  # of the pairs' rarity
@@ -134,5 +134,5 @@ def best_with_proximity(
 
 
 def _settled(scores: Sequence[float], sums: Sequence[float], k: int) -> bool:
-    """Whether no block that was not looked at can be among the k best, whatever its proximity and rank."""
+    """Whether no unread block can be among the k best, whatever its proximity and rank."""
     return len(sums) >= k and scores[-1] + _MOST <= sorted(sums, reverse=True)[k - 1]

@@ -37,7 +37,7 @@ class Retriever(Protocol):
         ...
 
     def read_as(self, questions: Sequence[str]) -> list[str]:
-        """The questions as they are searched for: with misspelt words corrected, where the retriever does that."""
+        """The questions as searched for: with misspelt words corrected, if the retriever does that."""
         ...
 
 
@@ -82,7 +82,7 @@ class DenseRetriever:
     def _search_words(
         self, questions: Sequence[str], queries_BD: Tensor, k: int
     ) -> tuple[list[list[int]], list[list[float]]]:
-        """`search` where every block is scored by its words, too."""
+        """`search` with the lexical scores of all blocks."""
         assert self._snapshot is not None and self._postings is not None
         weight = self._model.config.lexical_weight
         added_BN = LexicalPart.of(questions, weight).scores(self._postings)
@@ -115,7 +115,7 @@ class DenseRetriever:
         return found
 
     def _nearest(self, texts: Sequence[str], ks: Sequence[int]) -> list[tuple[list[Block], list[float]]]:
-        """So many blocks of each text, the best first, as `compared`."""
+        """The best blocks of each text, as `compared`."""
         assert self._snapshot is not None
         joined = join_query(self._wordpieces, texts, self._model.config.query_wordpieces)
         with torch.inference_mode():

@@ -77,7 +77,7 @@ class StoredRows:
         return torch.from_numpy(read_MD).float()
 
     def nearest(self, queries_BD: Tensor, k: int, rows_M: Tensor) -> tuple[Tensor, Tensor]:
-        """Rows and scores [B, min(k, M)] on the CPU of the best of some rows, each of which is read and scored."""
+        """Rows and scores [B, min(k, M)] on the CPU: the best of some rows, which are all read and scored."""
         queries_BD, rows_M = queries_BD.float().cpu(), rows_M.cpu()
         best_rows, best_scores = torch.empty(len(queries_BD), 0).long(), torch.empty(len(queries_BD), 0)
         for rows_S in rows_M.split(_SLICE_ROWS):

@@ -38,8 +38,8 @@ def open_vectors(
 ) -> tuple[MilvusVectors, StoredRows]:
     """A generation's vectors in Milvus, filled with what is missing, and on the disk, with their files verified.
 
-    progress: called with how many of how many vectors are there; what it raises ends the filling, and nothing is lost.
-    `RealmError` for a missing or damaged file; `EngineUnavailable` for a server that does not do its part.
+    progress: called with (vectors there, all vectors); an error that it raises ends the filling, and nothing is lost.
+    `RealmError` for a missing or damaged file; `EngineUnavailable` for a server that fails.
     """
     manifest = read_manifest(folder)
     try:

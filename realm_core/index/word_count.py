@@ -1,6 +1,6 @@
-"""How far this process is with counting the wordpieces of a corpus, which takes minutes of a large one, once.
+"""The progress of this process in counting the wordpieces of a corpus, which takes minutes of a large one, once.
 
-A server does not answer from that corpus before it is done, so it says how far it is: in its log, and to whoever asks.
+A server does not answer from a corpus before its count is done, so it reports the progress: in its log, and to clients.
 Loads no torch.
 """
 
@@ -19,12 +19,12 @@ log = logging.getLogger(__name__)
 
 
 def share_counted() -> float | None:
-    """Of the corpus that is counted in this process, from 0 to 1; None: none is."""
+    """The share counted in this process, from 0 to 1; None: no count is running."""
     return min(_shares.copy().values(), default=None)
 
 
 class WordCount(Activity):
-    """One count. What it says is in the log; `close` it."""
+    """One count. It writes to the log; `close` it."""
 
     def __init__(self) -> None:
         super().__init__(quiet=True)
@@ -44,5 +44,5 @@ class WordCount(Activity):
             log.info("%s of %s %s", f"{done:,}", f"{total:,}", unit)
 
     def close(self) -> None:
-        """It is done, or has failed."""
+        """End a count, done or failed."""
         _shares.pop(id(self), None)

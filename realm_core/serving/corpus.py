@@ -40,11 +40,11 @@ class LivingCorpus:
     state: LivingState
 
 
-@dataclass(frozen=True, eq=False)  # two are the same only if they are one
+@dataclass(frozen=True, eq=False)  # equal only if identical
 class ServedCorpus:
     """Texts and their search, of one corpus state. A question is answered from one of these from start to end.
 
-    id: NAME@SNAPSHOT, and +STATE where documents were edited: what answers name. origin: `Snapshot.origin`.
+    id: NAME@SNAPSHOT, with +STATE if documents were edited, as in answers. origin: `Snapshot.origin`.
     """
 
     texts: Snapshot | CorpusView
@@ -61,7 +61,7 @@ class ServedCorpus:
 
     @classmethod
     def of_snapshot(cls, snapshot: Snapshot, search: WholeBase) -> ServedCorpus:
-        """A corpus that is not edited."""
+        """A snapshot without edits."""
         name = f"{snapshot.manifest['name']}@{snapshot.snapshot_id}"
         return cls(snapshot, search, name, snapshot.origin, Spelling([snapshot.title_words]), search.adds_lexical)
 
@@ -114,7 +114,7 @@ def nearest(
 ) -> list[tuple[list[Block], list[float]]]:
     """The nearest blocks of each query with their scores: f(x, z), in a scope + temperature × log weight.
 
-    lexical: what is added to the scores, of a corpus that `adds_lexical`.
+    lexical: the part to add to the scores, if the corpus `adds_lexical`.
     """
     texts = corpus.texts
     found: dict[int, tuple[list[Block], list[float]]] = {}
@@ -139,7 +139,7 @@ def best(
     temperature: float,
     lexical_weight: float,
 ) -> list[tuple[list[Block], list[float]]]:
-    """The best blocks of each question with their scores: of `nearest` + all that `index/lexical.py` adds."""
+    """The best blocks of each question with their scores: those of `nearest` + the lexical part."""
     if corpus.adds_lexical:
         lexical = LexicalPart.of(questions, lexical_weight)
         if not lexical_weight:

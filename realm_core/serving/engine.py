@@ -100,7 +100,7 @@ class Engine:
         capacity: int = CAPACITY,
         deadline_s: float = DEADLINE_S,
     ) -> None:
-        self._corpus = corpus  # exchanged as one; who uses it takes it once
+        self._corpus = corpus  # replaced as a whole; a user reads it once
         self.model_id = f"{name}@{model.hash}"
         self.index_id = index
         self.config = model.config.at(corpus.origin)
@@ -162,13 +162,13 @@ class Engine:
     def take_up(self, state: LivingState) -> None:
         """Answer from another state of the living corpus, from the next batch of questions on.
 
-        What the two have in common stays in memory, so this takes milliseconds. `RealmError` if its files are damaged.
+        Their common files stay in memory, so this takes milliseconds. `RealmError` if its files are damaged.
         """
         with torch.inference_mode():
             self._corpus = ServedCorpus.of_index(self._living().at(state))
 
     def tried(self, changes: Changes, embed: Embed) -> ServedCorpus:
-        """The corpus as an edit would make it, for `ask`: in memory alone, and answered from only where it is given.
+        """The corpus as an edit would make it, only in memory; `ask` answers from it if it is given as `corpus`.
 
         `RealmError` as of `edit`.
         """
@@ -195,9 +195,9 @@ class Engine:
     ) -> Answer:
         """The answer to a question from the k best blocks, without those with the ids `exclude`.
 
-        scope:    which documents are looked in, and the weights of their collections; None: all alike.
+        scope:    the documents to search, and the weights of their collections; None: all alike.
         as_typed: do not correct the spelling (`Spelling`).
-        corpus:   one that was `tried`; None: what is served.
+        corpus:   a `tried` one; None: the served one.
         listens:  whether the client is still connected, called in another thread; if not, its request is dropped.
         """
         wanted = Wanted(k, tuple(exclude), scope)
@@ -345,19 +345,19 @@ class Engine:
                 if questions:
                     self._answer(questions)
                 for queued in batch:
-                    if isinstance(queued.request, _FillRequest):  # one at a time: each needs logits of all words
+                    if isinstance(queued.request, _FillRequest):  # one at a time: it needs logits of all words
                         self._fill(queued, queued.request)
         except BaseException as error:  # each request is tried again by itself, so that only the faulty one fails
             unanswered = [queued for queued in batch if not queued.future.done()]
             for queued in unanswered:
-                if len(batch) > 1 and not isinstance(error, EngineUnavailable):  # that is no request's fault
+                if len(batch) > 1 and not isinstance(error, EngineUnavailable):  # no fault of a request
                     self._serve_batch([queued])
                 else:
                     queued.future.set_exception(error)
 
     def _answer(self, batch: Sequence[tuple[_Queued, _AskRequest]]) -> None:
         served = self._corpus
-        of_corpus: dict[ServedCorpus, list[tuple[_Queued, _AskRequest]]] = {served: []}  # what is served comes first
+        of_corpus: dict[ServedCorpus, list[tuple[_Queued, _AskRequest]]] = {served: []}  # the served one first
         for queued, asked in batch:
             of_corpus.setdefault(asked.corpus or served, []).append((queued, asked))
         for corpus, own in of_corpus.items():
@@ -394,7 +394,7 @@ class Engine:
                 queued.future.set_result(replace(answer, **times))
 
     def _read_as(self, corpus: ServedCorpus, questions: Sequence[_AskRequest]) -> tuple[list[str], torch.Tensor]:
-        """Each question as it is meant, and its vector [D]: [B, D]."""
+        """Each question in its best reading, and the vectors [B, D]."""
         readings = [
             [QuestionReading(question.text)] if question.as_typed else corpus.spelling.readings(question.text)
             for question in questions

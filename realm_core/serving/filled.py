@@ -33,9 +33,9 @@ class MaskWords:
 
 @dataclass(frozen=True)
 class Guess:
-    """What fills all masks, with its joint probability in each of the three ways."""
+    """Words for all masks, with their joint probability in each of the three ways."""
 
-    words: tuple[str, ...]  # wordpieces; or a span, without what stands beside its gap
+    words: tuple[str, ...]  # wordpieces; or a span, without the words beside its gap
     text: str  # the wordpieces joined to words; or the span
     without_retrieval: float | None  # None if the reader filled it
     best_block: float | None  # None if only the null block was read
@@ -80,7 +80,7 @@ class Filling:
     latency_ms: float
     timings_ms: dict[str, float]
     filled_by: str = "encoder"  # or "reader"
-    no_answer_probability: float | None = None  # that no block says it, of a reader that knows “not here”
+    no_answer_probability: float | None = None  # p(no block says it), if the reader knows “not here”
 
     @property
     def explained(self) -> Guess:

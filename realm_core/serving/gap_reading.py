@@ -2,8 +2,8 @@
 
     3 is a [MASK] prime.  →  "3 is a what prime."  →  blocks and spans as for a question  →  filling
 
-p(y | x) = Σ_z p(z | x) p(y | z, x), where y are spans of the blocks: unlike the encoder, the reader knows nothing that
-no block says, so there is no null block, no figure without retrieval, and no utility.
+p(y | x) = Σ_z p(z | x) p(y | z, x), where y are spans of the blocks: unlike the encoder, the reader has only the
+blocks, so there is no null block, no figure without retrieval, and no utility.
 """
 
 from __future__ import annotations

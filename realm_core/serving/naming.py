@@ -5,7 +5,7 @@ A short wording joins a longer one, its head, by one of these rules (on the word
     honorific   the longer one only adds honorifics in front: "Isaac Newton", "Sir Isaac Newton"
     surname     the short one is the last word of a name of two to four words, and a block contains both:
                 "Kubrick", "Stanley Kubrick"; not a place ("in Washington"), a numeral or a common noun ("Ocean"), nor
-                what an article is about ("Portugal", "Mainland Portugal")
+                the subject of an article ("Portugal", "Mainland Portugal")
     fragment    the same of several words, within the longer one: "Graham Bell", "Alexander Graham Bell"
     year        in a block, the year begins or ends a date or range: "1887", "1887 to 1889"; only one year joins each
     place       in a block, it precedes a comma and one more name: "Rome", "Rome, Italy"
@@ -21,8 +21,8 @@ Franklin" in "Aretha Franklin", "Robert Nesta Marley" in "Bob Marley", "William 
 
 Displayed is the short wording for honorific, place and language, the full name for surname, the more probable one for
 year and fragment ("Gerald Ford" rather than "Vice President Gerald Ford"). If a language is asked for and its article
-was read, its title is displayed: "Persian language" rather than "Persian", which is a people, too. What a
-wording implies of what is asked for is what it is counted and displayed as: "Swiss" as "Switzerland", if a country is.
+was read, its title is displayed: "Persian language" rather than "Persian", which is a people, too. A wording that
+implies an answer is counted and displayed as that answer: "Swiss" as "Switzerland", if a country is asked for.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _COMMON_NOUNS = frozenset(
 _NUMERALS = frozenset("i ii iii iv v vi vii viii ix x xi xii xiii xiv xv xvi xvii xviii xix xx".split())
 _AT_A_PLACE = re.compile(r"\b(?:in|into|at|near|from)\s+$", re.IGNORECASE)
 _LIFE_DATES = re.compile(r"[^.()]{0,30}\([^()]*\d{3,4}")  # "(born August 16, 1958)"
-_SHORTEST_PART = 3  # letters that a first name is told by: "Tim", "Timothy"
+_SHORTEST_PART = 3  # letters that identify a first name: "Tim", "Timothy"
 _GENERATIONS = frozenset("jr sr ii iii iv".split())
 _PARTICLES = frozenset("y e de da di do du del della dos la le van von der den of the bin ibn al".split())
 _SURNAME_PARTICLES = frozenset("van von der den zu bin ibn al".split())  # not "de", as in Santiago de Cuba
@@ -123,7 +123,7 @@ class NamedAnswer:
 
 
 def languages_read(question: str, titles: Iterable[str]) -> dict[str, str]:
-    """What an article among `titles` is about → its title, of languages, if a question asks for one."""
+    """Language → the title of its article, if a question asks for a language and `titles` has the article."""
     if not _ASKS_LANGUAGE.search(question):
         return {}
     keys = {normalise_answer(title): title for title in titles}
@@ -173,9 +173,9 @@ def same_names(
 
 
 def _called_alike(key: str, title: str, called: Mapping[str, str], by_key: Mapping[str, Wording]) -> str:
-    """The key of the wording under which a longer form of a title is counted: the title's own, if that was read.
+    """The key of the wording that a longer form of a title is counted under: the title's own, if that was read.
 
-    Otherwise a longer form in one of its blocks, that with the surname rather than "William Henry Gates III".
+    Otherwise a longer form in one of its blocks, one with the surname rather than "William Henry Gates III".
     """
     if (own := normalise_answer(title)) in by_key:
         return own
@@ -187,7 +187,7 @@ def _called_alike(key: str, title: str, called: Mapping[str, str], by_key: Mappi
 
 
 def _fragments(wordings: Sequence[Wording]) -> dict[str, str]:
-    """key → that of the longest name whose last words it is, at the same place; it has several words itself."""
+    """Key of several words → key of the longest name that ends with them, at the same place."""
     found = {}
     ending = _by_word(wordings, -1)
     for short in wordings:
@@ -212,7 +212,7 @@ def _is_fragment(short: Wording, whole: Wording) -> bool:
 
 
 def _is_full_name(wording: Wording) -> bool:
-    """Whether it can be the name of a person: "Ludwig van Beethoven"."""
+    """Whether words can be a person's name: "Ludwig van Beethoven"."""
     words = wording.text.split()
     return (
         2 <= len(words) <= _MOST_NAME_WORDS
@@ -254,7 +254,7 @@ def _joined(
 
 
 def _by_word(wordings: Sequence[Wording], place: int) -> dict[str, list[Wording]]:
-    """The wordings by the first (0) or last (-1) word of their keys: names that join have one of the two in common."""
+    """The wordings by the first (0) or last (-1) word of their keys, one of which joined names have in common."""
     by_word: dict[str, list[Wording]] = {}
     for wording in wordings:
         by_word.setdefault(_word(wording, place), []).append(wording)
@@ -298,7 +298,7 @@ def _rule(short: Wording, head: Wording, texts: Mapping[str, str], own_articles:
 
 
 def _begins_or_ends(year: str, dates: str) -> bool:
-    """Whether a year is the first or the last word of a date or range of dates, in which there is more than it."""
+    """Whether a year is the first or the last word of a longer date or range of dates."""
     words = [word.strip(",") for word in _DASH.sub(" ", dates.casefold()).split()]
     return len(words) > 1 and year in (words[0], words[-1]) and _DATED.fullmatch(" ".join(words)) is not None
 

@@ -1,4 +1,4 @@
-"""An answer with its provenance: all figures of the reading, such that sums over blocks are exact.
+"""An answer with its provenance: all figures of the reading, so that sums over blocks are exact.
 
 An `Answer` is plain data: the engine returns it, REST and the command line print it, and the database stores it.
 `without` recomputes it in closed form, without running the model, when blocks are removed:
@@ -20,7 +20,7 @@ from realm_core.questions.answers import normalise_answer
 from realm_core.serving import naming
 from realm_core.serving.english.implied import implied
 
-_WIDEST_MARGIN = 7.0  # e^7 ≈ 1,100: a second answer that unlikely counts as none
+_WIDEST_MARGIN = 7.0  # e^7 ≈ 1,100: so unlikely a second answer counts as none
 _LEAST_PROBABILITY = 1e-12
 
 
@@ -68,7 +68,7 @@ class RankedAnswer:
     """One of the answers with its marginal probability Σ_z prior · likelihood.
 
     also: other wordings of the same name, whose probabilities are included; see `naming.py`.
-    likelihood: the highest p(y | z, x) of a block; None in answers stored before it was recorded.
+    likelihood: the highest p(y | z, x) of a block; None in answers stored before it was kept.
     """
 
     text: str
@@ -175,7 +175,7 @@ class Answer:
         return now == then
 
     def _names(self) -> list[naming.NamedAnswer]:
-        """The wordings of each answer as they were added up."""
+        """The wordings of each answer, as grouped when it was made."""
         known = {candidate.key for block in self.evidence for candidate in block.candidates}
         named = []
         for answer in self.answers:
@@ -191,7 +191,7 @@ def _ranked(value: dict[str, Any]) -> RankedAnswer:
 def conclude(reading: Answer, names: Sequence[naming.NamedAnswer] | None = None) -> Answer:
     """Compute everything that follows from the evidence's priors and candidate likelihoods.
 
-    names: how the wordings are added up, also if some of them are gone; None: by the rules of `naming.py`.
+    names: the groups of wordings, some of which may be gone; None: by the rules of `naming.py`.
 
     Takes an answer whose evidence has prior (on any positive scale), retriever_score, candidates and
     no_answer_likelihood. Returns it with normalised priors, merged and ranked answers, the selected answer, and
@@ -333,7 +333,7 @@ def _share(probability: float, no_answer_probability: float | None) -> float:
 
 
 def _other_spellings(spellings: Mapping[str, str], named: naming.NamedAnswer) -> tuple[str, ...]:
-    """The wordings that an answer includes; the displayed one only if it is displayed as something else, a title."""
+    """The wordings that an answer includes; the main one only if a title is displayed in its place."""
     first, *others = (spellings[key] for key in named.keys)
     return (*(() if normalise_answer(first) == normalise_answer(named.text) else (first,)), *others)
 

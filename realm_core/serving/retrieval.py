@@ -1,4 +1,4 @@
-"""Blocks as they are found for a question, unread."""
+"""The blocks found for a question, unread."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def meant_in(
 
 
 def retrieved(corpus: ServedCorpus, question: str, result: SearchResult, temperature: float) -> Retrieved:
-    """The blocks of one search for a question, as it was typed, with their priors. temperature: of the prior."""
+    """The blocks of one search for a question as typed, with their priors. temperature: of the prior."""
     scores = [score / temperature for score in result.scores]
     priors = prior(scores) if scores else []
     blocks = [

@@ -1,4 +1,4 @@
-"""Which stretch of a block's text is displayed for a span that the reader has chosen."""
+"""The part of a block's text that is displayed for the reader's span."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def displayed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _lacking(span: str, opening: str, closing: str) -> set[str]:
-    """Which of the two marks the span has too few of; of two equal ones it cannot be known which."""
+    """The mark of a pair that the span lacks; for two equal marks it cannot be known which."""
     if opening == closing:
         return {"opening", "closing"} if span.count(opening) % 2 else set()
     difference = span.count(opening) - span.count(closing)

@@ -93,6 +93,9 @@ SUBJECTS: dict[str, set[str]] = {
     "accounts": set(),
     "operations": {"feedback", "jobs"},
 }
+# Packages in which a public class name has one meaning, and the names that Django demands of many classes.
+NAMED = ("realm_core", "webapp", "workers")
+NAMED_BY_DJANGO = {"Meta", "Command", "Migration"}
 # Modules that read or write pickles, and calls that do so inside other libraries.
 PICKLE_MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
 PICKLE_CALLS = {"torch.save", "torch.load", "numpy.save", "np.save", "numpy.load", "np.load", "pandas.read_pickle"}
@@ -104,12 +107,14 @@ class Source(NamedTuple):
     """What the rules look at in a file; its whole tree is not kept, because the collector would go through all of them.
 
     imported: each module, the line, and the names that are taken from it. unpickling: lines, and what is done there.
+    classes: names and lines, nested classes included.
     """
 
     lines: int
     docstring: str | None
     imported: list[tuple[str, int, list[str]]]
     unpickling: list[tuple[int, str]]
+    classes: list[tuple[str, int]]
 
 
 @cache
@@ -120,6 +125,7 @@ def read(path: Path) -> Source:
     package = path.relative_to(TOP).parent.parts
     imported: list[tuple[str, int, list[str]]] = []
     unpickling: list[tuple[int, str]] = []
+    classes: list[tuple[str, int]] = []
     if _PERHAPS_UNPICKLING.search(text):  # to go through all expressions takes most of the time
         calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
         unpickling += [(node.lineno, what) for node in calls for what in _unpickling(node)]
@@ -130,7 +136,9 @@ def read(path: Path) -> Source:
             base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
             module = ".".join(part for part in (base, node.module) if part)
             imported.append((module, node.lineno, [alias.name for alias in node.names]))
-    return Source(len(text.rstrip().splitlines()), ast.get_docstring(tree), imported, unpickling)
+        elif isinstance(node, ast.ClassDef):
+            classes.append((node.name, node.lineno))
+    return Source(len(text.rstrip().splitlines()), ast.get_docstring(tree), imported, unpickling, classes)
 
 
 def _statements(node: ast.AST) -> Iterator[ast.stmt]:
@@ -290,6 +298,17 @@ def test_files_are_short_enough_to_read() -> None:
         if (lines := read(path).lines) > LONGEST_FILE
     ]
     assert not long, "\n".join(long)
+
+
+def test_a_public_class_name_is_given_once() -> None:
+    places: dict[str, list[str]] = {}
+    for path in SOURCES:
+        if path.relative_to(TOP).parts[0] in NAMED:
+            for name, line in read(path).classes:
+                if not name.startswith("_") and name not in NAMED_BY_DJANGO:
+                    places.setdefault(name, []).append(place(path, line))
+    twice = [f"{name}: {', '.join(where)}" for name, where in places.items() if len(where) > 1]
+    assert not twice, "\n".join(twice)
 
 
 def test_nothing_lies_loose_at_the_top() -> None:

@@ -18,7 +18,7 @@ from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.pages import stored
 from webapp.models import FETCH_QUEUE, AskedAnswer, DeviceLease, Feedback, Job, JobKind, JobState, Scheduler, Worker
 from webapp.operations import overview
-from webapp.operations.overview import State
+from webapp.operations.overview import Health
 from webapp.serving.engine import holder
 
 pytestmark = pytest.mark.django_db
@@ -98,43 +98,43 @@ def test_jobs_are_counted_without_their_parts() -> None:
 
 
 def test_workers_are_well_while_every_queue_has_one() -> None:
-    assert part("Workers") == overview.Component("Workers", State.ILL, "none for jobs is running, so no job can run")
+    assert part("Workers") == overview.Component("Workers", Health.ILL, "none for jobs is running, so no job can run")
     fetcher = worker(name="f:1", slots=8, queues=[FETCH_QUEUE])
     assert fetcher.at_once == "8 addresses"
-    assert part("Workers").state == State.ILL
+    assert part("Workers").state == Health.ILL
     worker(seen_at=timezone.now() - timedelta(minutes=5))  # lost
-    assert part("Workers").state == State.ILL
+    assert part("Workers").state == Health.ILL
     worker(name="b:1", slots=3, queues=["default", "index"])
     says = "2 workers, 3 jobs at once"
-    assert part("Workers") == overview.Component("Workers", State.WEAK, f"{says}; none takes jobs of the queue train")
+    assert part("Workers") == overview.Component("Workers", Health.WEAK, f"{says}; none takes jobs of the queue train")
     trainer = worker(name="c:1", queues=["train"])
-    assert part("Workers") == overview.Component("Workers", State.WELL, "3 workers, 4 jobs at once")
+    assert part("Workers") == overview.Component("Workers", Health.WELL, "3 workers, 4 jobs at once")
     fetcher.delete()
     says = "2 workers, 4 jobs at once; none fetches addresses, so no document is added from one"
-    assert part("Workers") == overview.Component("Workers", State.WEAK, says)
+    assert part("Workers") == overview.Component("Workers", Health.WEAK, says)
     trainer.delete()
     Job.objects.create(kind="ict", queue="train", state=JobState.QUEUED)
-    assert part("Workers") == overview.Component("Workers", State.ILL, "none takes jobs of the queue train")
+    assert part("Workers") == overview.Component("Workers", Health.ILL, "none takes jobs of the queue train")
 
 
 def test_a_part_whose_queue_no_worker_serves_is_no_good_sign() -> None:
     worker(queues=["train"])
     whole = Job.objects.create(kind="pretrain", queue="train", state=JobState.RUNNING)
-    assert part("Workers").state == State.WEAK
+    assert part("Workers").state == Health.WEAK
     builder = Job.objects.create(kind=JobKind.REFRESH, queue="index", state=JobState.QUEUED, parent=whole)
-    assert part("Workers") == overview.Component("Workers", State.ILL, "none takes jobs of the queue index")
+    assert part("Workers") == overview.Component("Workers", Health.ILL, "none takes jobs of the queue index")
     Job.objects.filter(pk=builder.pk).update(state=JobState.SUCCEEDED)
-    assert part("Workers").state == State.WEAK
+    assert part("Workers").state == Health.WEAK
 
 
 def test_a_scheduler_that_is_not_heard_of_is_ill() -> None:
     meaning = "jobs of lost workers are not resumed, and no schedule runs"
-    assert part("Scheduler") == overview.Component("Scheduler", State.WEAK, f"not heard of yet: {meaning}")
+    assert part("Scheduler") == overview.Component("Scheduler", Health.WEAK, f"not heard of yet: {meaning}")
     Scheduler.objects.create(name="a:1", host="a", seen_at=datetime(2026, 3, 5, 12, 7, tzinfo=UTC))
     says = f"not heard of since 5 Mar, 12:07 UTC: {meaning}"
-    assert part("Scheduler") == overview.Component("Scheduler", State.ILL, says)
+    assert part("Scheduler") == overview.Component("Scheduler", Health.ILL, says)
     Scheduler.objects.create(name="b:1", host="b")
-    assert part("Scheduler") == overview.Component("Scheduler", State.WELL, "runs on b")
+    assert part("Scheduler") == overview.Component("Scheduler", Health.WELL, "runs on b")
 
 
 def test_a_lost_worker_is_shown_for_an_hour(staff: Person, engine: FakeEngine) -> None:
@@ -148,31 +148,31 @@ def test_a_lost_worker_is_shown_for_an_hour(staff: Person, engine: FakeEngine) -
 
 
 def test_web_is_well_when_it_answers_with_what_is_deployed(loader: Loader) -> None:
-    assert part("Web").state == State.WEAK
+    assert part("Web").state == Health.WEAK
     first = stored.deployment()
     loader.may_go_on.clear()
-    assert part("Web") == overview.Component("Web", State.WEAK, "The model is being loaded.")
+    assert part("Web") == overview.Component("Web", Health.WEAK, "The model is being loaded.")
     loader.may_go_on.set()
     holder().refresh(wait=True)
-    assert part("Web") == overview.Component("Web", State.WELL, f"answers with deployment {first.pk}")
+    assert part("Web") == overview.Component("Web", Health.WELL, f"answers with deployment {first.pk}")
     loader.error = RuntimeError("broken")
     stored.deployment()
     holder().refresh(wait=True)
-    assert part("Web").state == State.ILL
+    assert part("Web").state == Health.ILL
 
 
 def test_a_broker_that_does_not_answer_is_ill(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert part("Broker").state == State.WELL
+    assert part("Broker").state == Health.WELL
 
     def refuse(*_arguments: object, **_options: object) -> None:
         raise ConnectionRefusedError("nobody listens")
 
     monkeypatch.setattr("kombu.Connection.ensure_connection", refuse)
-    assert part("Broker") == overview.Component("Broker", State.ILL, "does not answer; jobs wait until it does")
+    assert part("Broker") == overview.Component("Broker", Health.ILL, "does not answer; jobs wait until it does")
 
 
-@pytest.mark.parametrize(("free", "state"), [(50, State.WELL), (9, State.WEAK), (1, State.ILL)])
-def test_a_disk_that_fills_up(free: int, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("free", "state"), [(50, Health.WELL), (9, Health.WEAK), (1, Health.ILL)])
+def test_a_disk_that_fills_up(free: int, state: Health, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(100 * 10**9, (100 - free) * 10**9, free * 10**9))
     assert part("Disk") == overview.Component("Disk", state, f"{free}.0 GB free of 100.0 GB")

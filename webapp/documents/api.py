@@ -24,7 +24,7 @@ from webapp.access.limits import asker_name
 from webapp.documents import examples, previewing
 from webapp.documents import service as documents
 from webapp.documents.inputs import LARGEST_FILE_BYTES, LONGEST_TITLE, DocumentInput
-from webapp.documents.listing import Position, PositionLost, Wanted, following
+from webapp.documents.listing import DocumentQuery, Position, PositionLost, following
 from webapp.documents.serializers import (
     AboutSerializer,
     BulkSerializer,
@@ -141,9 +141,9 @@ class DocumentsView(_DocumentsView):
         if status and status not in DocumentStatus.values:
             raise InvalidRequest(FieldError("status", f"This must be one of {', '.join(DocumentStatus.values)}."))
         count = page_size(request)
-        wanted = Wanted(title, status, collection, access_of(request.user).hidden)
+        query = DocumentQuery(title, status, collection, access_of(request.user).hidden)
         try:
-            page, after = following(wanted, _position(request), count)
+            page, after = following(query, _position(request), count)
         except PositionLost:
             raise wrong_cursor("Another index answers since this list was begun: begin again.") from None
         link = None if after is None else cursor_link(request, ".".join(map(str, astuple(after))))

@@ -1,8 +1,7 @@
-"""Documents that were edited above an index which answered before: brought over to the active deployment's corpus.
+"""Brings the edits above the previously deployed index over to the corpus of the active deployment.
 
-A deployment of another index begins with the unchanged base of that index. What was added, changed or removed above the
-index that answered before stays there, until it is brought over by one edit or another. A schedule does that before the
-index of a later snapshot answers (`carry`).
+A deployment of another index begins with the unchanged base of that index. Edits above the previous index stay there
+until a person brings them over (`bring`). A schedule does so before it deploys the index of a later snapshot (`carry`).
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Edits above `index` that the active deployment's corpus does not have.
+    """Edits above the earlier `index` that the later corpus does not have. Purges apply to both.
 
-    documents: ids of those that were added or changed. removed: of those that were, and are still here. What was purged
-    is no edit that waits: it is purged here, too.
-    twins: of those that were added or changed, but whose title and text another document has here, and of that one.
+    documents: ids of documents to add or to change in the later corpus, without those that have a twin.
+    removed:   ids of documents that were removed, but are still in the later corpus.
+    twins:     (id, id of the twin): the twin is a document of the later corpus with the same title and text.
     """
 
     index: IndexGeneration
@@ -45,7 +44,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Brought:
-    """The result of bringing over. left_out: a sentence for each document."""
+    """The result of bringing edits over. left_out: a sentence for each document that has a twin."""
 
     changes: tuple[CorpusChange, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -58,18 +57,18 @@ _MOST_LOOKED_AT: Final = 50  # deployments, the latest first
 
 
 class CannotBring(RealmError):
-    """A document that was moved to another collection would be in its former one."""
+    """A document that was moved to another collection would be back in its former one."""
 
 
 def edited_above(earlier: IndexGeneration, later: IndexGeneration) -> int:
-    """How many documents were edited above `earlier` and not, or not as lately, above `later`. Opens no corpus."""
+    """The number of documents whose edit above `earlier` is not above `later`. Opens no corpus."""
     return len(_edited(earlier, later))
 
 
 def _edited(earlier: IndexGeneration, later: IndexGeneration) -> list[Document]:
-    """The rows of documents edited above `earlier` and not above `later`. One purged above both was purged at once.
+    """The rows above `earlier` of documents whose edit is not above `later`. Purges are left out: they apply to both.
 
-    Edited above both, the later edit counts, unless both left the same: that one was brought over already.
+    Of a document edited above both, the row counts if its edit is the later one and left other content.
     """
     every = Document.objects.exclude(status=DocumentStatus.PURGED).annotate(last_change=Max("changes"))
     here = {row.document_id: row for row in every.filter(index=later)}
@@ -81,14 +80,14 @@ def _edited(earlier: IndexGeneration, later: IndexGeneration) -> list[Document]:
         return (row.last_change or 0) > (other.last_change or 0) and _content_after(row) != _content_after(other)
 
     rows = every.filter(index=earlier)
-    if (joined := lineage.state_joined(earlier, later)) is not None:  # what is above that state alone
+    if (joined := lineage.state_joined(earlier, later)) is not None:  # only edits after the joined state
         later_changes = CorpusChange.objects.filter(document__index=earlier, after__gt=joined)
         rows = rows.filter(pk__in=later_changes.values("document"))
     return [row for row in rows.order_by("pk") if waits(row)]
 
 
 def _content_after(row: Document) -> tuple[object, ...] | None:
-    """A document after its edit, to be compared; None: it was removed."""
+    """A document's content and metadata after its edit, for comparison; None if it was removed."""
     if row.status == DocumentStatus.REMOVED:
         return None
     return (row.content_hash, row.collection, *_metadata(row))
@@ -100,7 +99,7 @@ def _metadata(one: Document | LivingDocument) -> tuple[object, ...]:
 
 
 def waiting() -> Waiting | None:
-    """The edits to bring over from the index that answered before the present one; None: there are none."""
+    """The edits to bring over from the previously deployed index; None if there are none."""
     index = active().index
     earlier = _earlier(index)
     found = None if earlier is None else _waiting(earlier, index)
@@ -133,22 +132,22 @@ def _waiting(earlier: IndexGeneration, index: IndexGeneration) -> Waiting:
 
 
 def _has_edit(here: LivingDocument, row: Document, own: Collection[str]) -> bool:
-    """Whether a document is what an edit left. own: names of collections that do not matter."""
+    """Whether a document already has the content of an edit. own: collections that need not be equal."""
     same = service.content_hash(here) == row.content_hash and _metadata(here) == _metadata(row)
     return same and row.collection in {*own, here.collection}
 
 
 def bring(*, by: User | None) -> Brought:
-    """Bring over what waits by edits of at most `MOST_DOCUMENTS` documents. Errors as these have."""
+    """Bring the waiting edits over, at most `MOST_DOCUMENTS` documents at a time. Raises the errors of an edit."""
     found = waiting()
     return Brought() if found is None else _brought(found, by=by)
 
 
 def carry(earlier: IndexGeneration, later: IndexGeneration, *, by: User | str | None) -> Brought:
-    """Make the edits above the index that answers above one of the same corpus that does not answer yet.
+    """Bring the edits above the deployed index over to `later`, an index of the same corpus before it is deployed.
 
-    Nothing that was removed or moved to another collection is public from the moment at which `later` answers.
-    CannotBring, and the errors of an edit: then `later` must not answer.
+    So documents that were removed, or moved to another collection, remain so when `later` is deployed.
+    Raises CannotBring and the errors of an edit: then `later` must not be deployed.
     """
     found = _waiting(earlier, later)
     _refuse_exposed(found, later)
@@ -158,7 +157,7 @@ def carry(earlier: IndexGeneration, later: IndexGeneration, *, by: User | str | 
 
 
 def _refuse_exposed(found: Waiting, later: IndexGeneration) -> None:
-    """CannotBring if what was moved to another collection would stay where it was, under another id."""
+    """Raise CannotBring if a moved document would stay in its former collection under another id."""
     view = opened(later, later.state_now())
     moved = dict(
         Document.objects.filter(index=found.index, document_id__in=[one for one, _ in found.twins]).values_list(
@@ -175,7 +174,7 @@ def _refuse_exposed(found: Waiting, later: IndexGeneration) -> None:
 
 
 def _remember_removed(earlier: IndexGeneration, later: IndexGeneration) -> None:
-    """Keep what was removed in mind, also where `later` does not have it: a later corpus may have it again."""
+    """Record removals above `later` even of documents that it does not have: a later corpus may have them again."""
     known = set(Document.objects.filter(index=later).values_list("document_id", flat=True))
     for row in _edited(earlier, later):
         if row.status == DocumentStatus.REMOVED and row.document_id not in known:
@@ -205,14 +204,14 @@ def _as_read(document: LivingDocument, row: Document) -> ReadDocument:
 
 
 def _twins(view: CorpusView, rows: Sequence[Document], replaced: Collection[str]) -> dict[str, str]:
-    """Documents with title and text of another one here: their ids, and the other's. replaced: do not count."""
+    """The id of each document that has a twin → the twin's id. replaced: ids that are no twins."""
     here = {service.content_hash(one): one.id for one in map(view.document, view.titled({row.title for row in rows}))}
     twins = ((row.document_id, here.get(row.content_hash)) for row in rows)
     return {document_id: twin for document_id, twin in twins if twin is not None and twin not in replaced}
 
 
 def _earlier(index: IndexGeneration) -> IndexGeneration | None:
-    """The index that answered last before this one and above which documents were edited."""
+    """The index with edits that was deployed last before this one."""
     for deployment in Deployment.objects.exclude(index=index).select_related("index")[:_MOST_LOOKED_AT]:
         edited = Document.objects.filter(index=deployment.index).exists()
         # Documents of a joined index may have other ids here; edits made since then are joined again.

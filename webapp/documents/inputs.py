@@ -36,12 +36,12 @@ MOST_DOCUMENTS: Final = 1_000  # of an edit; more are to be ingested as a corpus
 LONGEST_TITLE: Final = 512
 LONGEST_URL: Final = 2048
 _PDF: Final = "pdf"
-# In REST an id is the last part of an address (`documents/urls.py`); with these it would be another address.
+# In REST an id is the end of a path (`documents/urls.py`); with these it would be the path of another resource.
 _NO_END: Final = "/touched"
 _NO_ID: Final = "bulk"
 _NO_STEPS: Final = frozenset({".", ".."})
 _NO_CATEGORIES: Final = frozenset({"Cc", "Zl", "Zp"})  # control characters and line breaks
-_OWN: Final = ("url", "language", "collection")  # of a document, which no row of a file changes
+_OWN: Final = ("url", "language", "collection")  # kept when a document is replaced, whatever a file's row states
 
 
 class Unreadable(RealmError):
@@ -54,7 +54,7 @@ class Unreadable(RealmError):
 
 @dataclass(frozen=True)
 class Text:
-    """A pasted text. Its lines are paragraphs, rows of its tables sentences."""
+    """A pasted text. Each line is a paragraph, each row of a table a sentence."""
 
     text: str
 
@@ -69,27 +69,27 @@ class File:
 
     @classmethod
     def of(cls, uploaded: UploadedFile[Any]) -> File:
-        """What a form or a request has brought."""
+        """The file of a form or a request."""
         return cls(uploaded.read(), uploaded.name or "", uploaded.content_type or None)
 
 
 @dataclass(frozen=True)
 class Address:
-    """An address, which a worker fetches."""
+    """An address that a worker fetches."""
 
     url: str
 
 
 @dataclass(frozen=True)
 class Staged:
-    """A file, or what an address led to, that is held for a change which is being looked at (`fetching.staged`)."""
+    """A file or the content of an address, kept for an edit that is being previewed (`fetching.staged`)."""
 
     fetch_id: uuid.UUID
 
 
 @dataclass(frozen=True)
 class OwnText:
-    """The text that the document in the corpus has, with its headings: what is said of it changes alone."""
+    """The document's present text and headings: the edit changes only its metadata."""
 
 
 Source = Text | File | Address | Staged | OwnText
@@ -97,14 +97,20 @@ Source = Text | File | Address | Staged | OwnText
 
 @dataclass(frozen=True)
 class DocumentInput:
-    """A document to be added, or to replace another.
+    """A document to add, or to replace another.
 
-    document_id: empty: made up (or the source's own, of a file that holds many documents). title: empty: what the
-    source itself says.
-    What is None was not given: then what the document's row in a file states counts, or else, of a document that takes
-    the place of another, that one's own value (`with_own`); for a new one it is as empty. Empty: for url and language
-    what the source itself says; for language then the corpus's; for collection the corpus's own, which is called as the
-    corpus is; for the rest there is none. licence_needed: refused if it is stated nowhere.
+    document_id: empty: the source's own, in a file of many documents; otherwise a new one.
+    title:       empty: the source's own.
+
+    A field that is None was not given. The licence, attribution, date and tags are then the source's, otherwise the
+    replaced document's. The url, language and collection are then the replaced document's (`with_own`), otherwise as if
+    they were empty.
+
+    An empty url, language or collection is the source's; otherwise the language is the corpus's, and the collection the
+    one that has the corpus's name. Any other empty field has no value.
+
+    licence_needed: the document is refused if neither the input nor its source states a licence.
+    own:            the document to replace; None: this is a new one.
     """
 
     source: Source
@@ -121,7 +127,7 @@ class DocumentInput:
     own: LivingDocument | None = None
 
     def with_own(self, own: LivingDocument) -> DocumentInput:
-        """The input of a change: values that are not given are the document's own, as is its text if it is the same."""
+        """The input of a change: `own` has the values that were not given, and the text if it is unchanged."""
         kept = {name: getattr(own, name) for name in _OWN if getattr(self, name) is None}
         source = self.source
         if isinstance(source, Text) and source.text.strip().splitlines() == own.text.splitlines():
@@ -133,9 +139,9 @@ class DocumentInput:
 class ReadDocument:
     """A document in the corpus's format, and the format that it was read from.
 
-    pdf: the content, of a PDF. original: the path of the kept PDF; empty: none is kept. name: of its file; empty: none.
+    pdf: the file's content if it is a PDF. original: the path of the kept PDF, or empty. name: of the file, or empty.
     warnings: sentences about what was guessed or not read.
-    text_of: the document in the corpus whose text it keeps; None: it has one of its own.
+    text_of: the document in the corpus whose text is kept; None: the text is new.
     """
 
     document: LivingDocument
@@ -272,7 +278,7 @@ def _read_document(
         text=text,
         sections=sections,
         url=given.url or read.url,
-        # Not the corpus's, which nobody says of this document.
+        # The corpus's licence is no default: nobody has stated it for this document.
         licence=_first_stated(given.licence, read.licence, own.licence if own else ""),
         attribution=_first_stated(given.attribution, read.attribution, own.attribution if own else ""),
         language=given.language or read.language or corpus.language,
@@ -281,7 +287,7 @@ def _read_document(
         collection=one_line(given.collection or read.collection) or corpus.name,
     )
     if given.licence_needed and not document.licence:
-        raise DocumentRefused(document.id, f"The licence of {title!r} is stated nowhere: give one.")
+        raise DocumentRefused(document.id, f"The source states no licence of {title!r}: give one.")
     document = cleaned(document)
     if own is None and (wrong := _wrong_id(document.id)):
         raise DocumentRefused(document.id, wrong)
@@ -290,15 +296,15 @@ def _read_document(
 
 
 def _wrong_id(document_id: str) -> str:
-    """Why no new document may have an id; empty: one may."""
+    """Why a new document may not have this id; empty if it may."""
     if len(document_id) > LONGEST_ID:
         return f"The document {document_id[:50]!r}… has an id of more than {LONGEST_ID} characters."
     if any(unicodedata.category(one) in _NO_CATEGORIES for one in document_id):
-        return f"The id {document_id!r} has a control character or a line break, which no id may."
+        return f"The id {document_id!r} must not contain a control character or a line break."
     if document_id.endswith(_NO_END):
-        return f"The id {document_id!r} ends with {_NO_END!r}, which no id may."
+        return f"The id {document_id!r} must not end with {_NO_END!r}."
     if document_id == _NO_ID or not _NO_STEPS.isdisjoint(document_id.split("/")):
-        return f"No document may have the id {document_id!r}: its address would be another one's."
+        return f"No document may have the id {document_id!r}: its address would be that of another resource."
     return ""
 
 

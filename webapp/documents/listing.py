@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which documents are listed.
+class DocumentQuery:
+    """A filter of the documents.
 
     title: a part of it, in whatever case. status: a `DocumentStatus`; empty: all that are there. collection: of this
     one only. hidden: collections of which nothing is listed.
@@ -30,7 +30,7 @@ class Wanted:
     hidden: frozenset[str] = frozenset()
 
     def edited(self, index: IndexGeneration) -> QuerySet[Document]:
-        """The rows of those that edits touched."""
+        """The rows of the matching documents that edits touched."""
         rows = Document.objects.filter(index=index).exclude(collection__in=self.hidden)
         rows = rows.filter(status=self.status) if self.status else rows.exclude(status__in=GONE)
         if self.collection:
@@ -38,7 +38,7 @@ class Wanted:
         return rows.filter(title__icontains=self.title) if self.title else rows
 
     def unedited(self, index: IndexGeneration, view: CorpusView) -> list[int]:
-        """The article rows of those that no edit touched."""
+        """The article rows of the matching documents that no edit touched."""
         from realm_core.living.documents import Filter
 
         if self.status in (DocumentStatus.CHANGED, *GONE):
@@ -48,7 +48,7 @@ class Wanted:
         return view.found(self.title, edited, Filter(collections=collections, hidden_collections=self.hidden))
 
 
-EVERY: Final = Wanted()
+EVERY: Final = DocumentQuery()
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,16 @@ class Listing:
     total: int
 
 
-def listed(wanted: Wanted = EVERY, *, start: int = 0, count: int = 50) -> Listing:
+def listed(query: DocumentQuery = EVERY, *, start: int = 0, count: int = 50) -> Listing:
     """A page of the documents, those that edits touched first, the latest of them before others."""
     index = active().index
-    rows = wanted.edited(index)
+    rows = query.edited(index)
     number = rows.count()
     documents = [of_row(row) for row in rows.order_by("-changed_at", "-pk")[start : start + count]]
-    if wanted.status in (DocumentStatus.CHANGED, *GONE):
+    if query.status in (DocumentStatus.CHANGED, *GONE):
         return Listing(documents, number)  # without opening the corpus
     view = opened(index, index.state_now())
-    unedited = wanted.unedited(index, view)
+    unedited = query.unedited(index, view)
     first = max(0, start - number)
     documents += _described(view, unedited[first : first + count - len(documents)], {})
     return Listing(documents, number + len(unedited))
@@ -94,7 +94,9 @@ class Position:
     article: int = 0
 
 
-def following(wanted: Wanted, position: Position | None, count: int) -> tuple[list[DocumentEntry], Position | None]:
+def following(
+    query: DocumentQuery, position: Position | None, count: int
+) -> tuple[list[DocumentEntry], Position | None]:
     """A page of the documents, and where the following one begins; None: this is the last.
 
     Each that is there from the first page to the last is listed once, whatever is edited meanwhile, because neither the
@@ -106,14 +108,14 @@ def following(wanted: Wanted, position: Position | None, count: int) -> tuple[li
         position = Position(index.pk, newest, newest + 1)
     elif position.index != index.pk:
         raise PositionLost
-    rows = list(wanted.edited(index).filter(pk__lt=position.row).order_by("-pk")[: count + 1])
+    rows = list(query.edited(index).filter(pk__lt=position.row).order_by("-pk")[: count + 1])
     documents = [of_row(row) for row in rows[:count]]
     if len(rows) > count:
         return documents, replace(position, row=rows[count - 1].pk)
     view = opened(index, index.state_now())
-    unedited = wanted.unedited(index, view)
+    unedited = query.unedited(index, view)
     # Read last, so that what is edited at this moment is found here if it is not among the unedited any more.
-    later = {row.document_id: row for row in wanted.edited(index).filter(pk__gt=position.newest)}
+    later = {row.document_id: row for row in query.edited(index).filter(pk__gt=position.newest)}
     edited = {article: later[document_id] for document_id, article in view.in_base(later).items()}
     articles = sorted({*unedited, *edited})
     first = bisect_left(articles, position.article)

@@ -56,7 +56,7 @@ def document_list(request: HttpRequest) -> HttpResponse:
     number = request.GET.get("page", "1")
     wanted = min(int(number), 10**9) if number.isascii() and number.isdecimal() and int(number) else 1
     collection = request.GET.get("collection", "")
-    listed = partial(listing.listed, listing.Wanted(title, status, collection), count=_PAGE_SIZE)
+    listed = partial(listing.listed, listing.DocumentQuery(title, status, collection), count=_PAGE_SIZE)
     found = listed(start=(wanted - 1) * _PAGE_SIZE)
     index = active().index
     page = Paginator(range(found.total), _PAGE_SIZE).get_page(wanted)

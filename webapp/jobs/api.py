@@ -52,7 +52,7 @@ _LIST: Final = RecordList(
 
 @dataclass(frozen=True)
 class _Range:
-    """Parameters of what is read piece by piece: `start`, where a piece begins, and `limit`, from `least` to `most`."""
+    """Parameters of a request for a piece: its beginning, `start`, and its size, `limit`, from `least` to `most`."""
 
     start: str
     about: str
@@ -241,7 +241,7 @@ def _earlier(job_id: UUID | None, kind: str) -> Job | None:
 
 
 def _parameter_errors(error: ParameterError) -> list[FieldError]:
-    """Each with its place in the body."""
+    """Errors by place in the body."""
     return [
         FieldError("kind" if name == "kind" else f"parameters.{name}".rstrip("."), says)
         for name, says in error.errors.items()

@@ -78,9 +78,9 @@ class RecordsField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  #
 
 @dataclass(frozen=True)
 class SettingsGroup:
-    """Settings of one section. often: those that are often changed; seldom: the others, folded away.
+    """Settings of one section. often: shown at once; seldom: folded away.
 
-    unfold: whether one of the others is wrong, or differs from its default.
+    unfold: whether a folded setting is wrong, or differs from its default.
     """
 
     title: str
@@ -91,7 +91,7 @@ class SettingsGroup:
 
 @dataclass(frozen=True)
 class MissingRecords:
-    """Records that a kind needs and that do not exist yet. page: where they are made."""
+    """Records that a kind needs but that do not exist. page: where they are made."""
 
     what: str
     page: str
@@ -129,14 +129,14 @@ class JobForm(forms.Form):
         return given
 
     def refuse(self, error: ParameterError) -> None:
-        """Show the errors beside their fields, unless these have some."""
+        """Show the errors beside fields that have none yet."""
         wrong = set(self.errors)
         for name, says in error.errors.items():
             if name not in wrong:
                 self.add_error(name if name in self.fields else None, says[:1].upper() + says[1:])
 
     def refuse_the_rest(self) -> None:
-        """What cannot be read was found; show what else is wrong beside it, so that all is mended in one go."""
+        """Show the errors of the readable fields beside those of the others, so that all are mended at once."""
         unreadable = {name: _UNREADABLE for name in self.errors if name in self.fields}
         try:
             self.kind.read({**self.parameters(), **unreadable})
@@ -173,7 +173,7 @@ class JobForm(forms.Form):
 def starting_values(kind: Kind, job: Job | None, query: Mapping[str, str]) -> dict[str, Any]:
     """The form's initial values: an earlier job's parameters, or those in the address and the deployed records.
 
-    Where the address names a model, an index or a corpus, the others are left to the person.
+    If the address names a model, an index or a corpus, the other records are not preset.
     """
     names = {one.name for one in kind.inputs} | {one.name for one in kind.described()}
     values = {name: _typable(value) for name, value in (jobs.carried_over(job) if job else {}).items()}
@@ -208,7 +208,7 @@ def _is_number(text: str) -> bool:
 
 
 def _typable(value: Any) -> Any:
-    """A parameter in a form that can be shown, whatever a row holds."""
+    """A parameter for a form, its text made printable."""
     if isinstance(value, dict):
         return {printable(str(name)): count for name, count in value.items()}
     return printable(value) if isinstance(value, str) else value
@@ -265,7 +265,7 @@ def _file_field(options: dict[str, Any]) -> forms.Field:
 
 
 def _help_text(one: Setting) -> str:
-    """Its help, limits and default, as one text."""
+    """A setting's help, limits and default."""
     says = [one.help]
     if one.limit != ANY and not one.limit.choices:
         says.append(one.limit.says)
@@ -304,7 +304,7 @@ def _missing(one: Input) -> MissingRecords:
 
 
 def differing(kind: Kind, parameters: Mapping[str, Any]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Settings of a job as (name, value): those that differ from their defaults, and the others."""
+    """(name, value) of a job's settings: first the changed ones, then those with default values."""
     own: list[tuple[str, str]] = []
     default: list[tuple[str, str]] = []
     for one in kind.described():

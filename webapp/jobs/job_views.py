@@ -61,7 +61,7 @@ def job_log(request: HttpRequest, job_id: UUID) -> HttpResponse:
 
 @console_page
 def whole_log(_request: HttpRequest, job_id: UUID) -> FileResponse:
-    """The whole log, as a download; of a running job, what there is so far."""
+    """The whole log, as a download; of a running job, its log so far."""
     job = _job(job_id)
     return FileResponse(
         open_log(job), as_attachment=True, filename=f"{job.kind}-{job.pk}.txt", content_type="text/plain; charset=utf-8"
@@ -115,7 +115,7 @@ def resume(request: HttpRequest, job_id: UUID) -> HttpResponse:
 
 @console_action
 def pin(request: HttpRequest, job_id: UUID) -> HttpResponse:
-    """Protect a job's run folder from retention, or no longer."""
+    """Protect a job's run folder from retention, or stop that."""
     job = _job(job_id)
     pinned = request.POST.get("pinned") == "1"
     Job.objects.filter(pk=job.pk).update(pinned=pinned)
@@ -135,7 +135,7 @@ def _polling(job: Job) -> int:
 
 
 def _goes_on(job: Job) -> bool:
-    """Whether it can still change without a person's action; the parts of a whole may outlast it."""
+    """Whether a job can still change by itself; the parts of a whole may outlast it."""
     return job.is_active or job.resumes_at is not None or job.parts.filter(state__in=ACTIVE).exists()
 
 
@@ -149,7 +149,7 @@ def _live(job: Job) -> dict[str, Any]:
         "goes_on": _goes_on(job),
         "waiting_long": waiting_long,
         **_times(job),
-        # A whole's progress is that of its parts, so it may have no run folder.
+        # A whole's progress is its parts', so it may have no run folder.
         "begins_anew": job.can_resume and not job.run_dir.is_dir() and not job.parts.exists(),
         "gone": jobs.gone(job),
         "devices": list(job.devices.all()),
@@ -168,7 +168,7 @@ _PARTS_IN_ORDER: Final = (
 
 
 def _parts(job: Job) -> dict[str, Any]:
-    """The number of parts by state, and the first of them: a build of a large corpus has hundreds."""
+    """The number of parts by state, and the first parts: a build of a large corpus has hundreds."""
     of_state = Counter(job.parts.values_list("state", flat=True))
     urgency = Case(*(When(state=state, then=place) for place, state in enumerate(_PARTS_IN_ORDER)))
     shown = job.parts.only("id", "kind", "state", "parameters", "progress", "error", "parent")
@@ -194,13 +194,13 @@ def _made(job: Job) -> dict[str, Any]:
 
 
 def _searchable(model: ModelVersion, deployed: int | None) -> IndexGeneration | None:
-    """An index that a model can search as it is, best the deployed one: most trainings leave block vectors alone."""
+    """An index that fits a model, best the deployed one: most trainings leave the block embedder alone."""
     indexes = IndexGeneration.objects.filter(model__block_hash=model.block_hash, folded_into=None)
     return (indexes.filter(pk=deployed).first() if deployed else None) or indexes.first()
 
 
 def _lasting(job: Job) -> dict[str, Any]:
-    """What does not change: the records that it works on, and its settings."""
+    """The fixed part of a job's page: its input records and its settings."""
     kind = KINDS[job.kind]
     own, default = differing(kind, job.parameters)
     return {
@@ -221,9 +221,9 @@ def _works_on(one: Input, ids: list[int]) -> tuple[str, list[object]] | None:
 
 
 def _times(job: Job) -> dict[str, str]:
-    """took: how long it has run in all, "" before it runs. since_resumed: how much of that, if it was resumed.
+    """took: the total running time, "" before the start. since_resumed: the part since the job was resumed.
 
-    ran_before: how long a job ran that waits to be resumed.
+    ran_before: running time of a job that waits to be resumed.
     """
     before = duration(job.ran_before.total_seconds()) if job.ran_before else ""
     if job.started_at is None or job.state == JobState.QUEUED:

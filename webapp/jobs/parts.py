@@ -104,7 +104,7 @@ def settle_whole_of(part: Job) -> None:
 
 
 def repair() -> None:
-    """Complete what workers that died left undone: settle every whole, start and end parts."""
+    """Do what workers that died did not: settle every whole, start and end parts."""
     for whole in Job.objects.filter(lease_owner=ITS_PARTS, state__in=HELD).defer("log"):
         settle(whole)
     orphans = Job.objects.filter(parent__state__in=FINISHED)

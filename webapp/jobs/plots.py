@@ -1,7 +1,7 @@
 """Metrics of jobs, as curves.
 
-A job's panel has a line per figure. For rows of an ablation that go through the same stage, figures are compared: each
-has its own panel with a line per row, which has the same style in all panels.
+A job's panel has a line per figure. Figures of an ablation are compared between the rows that have the same stage:
+each figure has a panel with a line per row, which has the same style in all panels.
 
 Metric rows are only appended, so the rows of a job are cached in memory and an update reads only new ones; a drawing is
 cached by its last row, however many people look at it.
@@ -31,7 +31,7 @@ _MOST_POINTS: Final = 400  # per line; more than the image has pixels
 class Panel:
     """One diagram. lines: (figure, label) of each possible line; unit: of its numbers.
 
-    compared: (figure, title) of those that are compared; by default the first line.
+    compared: (figure, title) of the compared figures; by default the first line.
     """
 
     slug: str
@@ -218,7 +218,7 @@ def curve_svg(job_id: UUID, slug: str) -> str | None:
     for curve in curves(job_id):
         if curve.slug == slug:
             named = zip(curve.lines.items(), curve.styles, strict=True)
-            lines = tuple(drawing.Line(name, style, tuple(points)) for (name, points), style in named)
+            lines = tuple(drawing.Series(name, style, tuple(points)) for (name, points), style in named)
             panel = curve.panel
             return drawing.lines_svg(lines, along=panel.along, unit=panel.unit, share=panel.share)
     return None

@@ -27,7 +27,7 @@ TASK = "workers.run_job"
 
 
 def configure(app: Celery) -> Celery:
-    """Apply to `app` what producer and workers must agree on; returns it."""
+    """Apply the settings of producer and workers to `app`; returns it."""
     app.conf.update(
         broker_url=settings.BROKER_URL,
         task_serializer="json",
@@ -60,7 +60,7 @@ def enqueue(*jobs: Job, delay_s: float = 0.0) -> None:
     """Send jobs to the workers after the current transaction is committed, so that they find the rows.
 
     delay_s: seconds that the receiver waits before it reads the row.
-    Jobs that are not queued any more, or have a newer message, are left out. If the broker cannot be reached, jobs stay
+    Jobs that are no longer queued, or have a newer message, are skipped. If the broker cannot be reached, jobs stay
     queued, and the scheduler sends them later.
     """
     now = timezone.now()
@@ -70,7 +70,7 @@ def enqueue(*jobs: Job, delay_s: float = 0.0) -> None:
 
 
 def _send(jobs: Sequence[Job], now: datetime, delay_s: float) -> None:
-    """A message has the job's id and the time of sending; the newest one is that with the time in the row."""
+    """Send messages of (job's id, time of sending); the row has the time of the newest one."""
     for number, job in enumerate(jobs):
         try:
             producer().send_task(

@@ -1,6 +1,6 @@
 """The result of a job, prepared for the page: the table of an ablation, the figures of other kinds.
 
-Records that a job made have pages of their own; this is the rest of the result in its row.
+Records that a job made have pages of their own; this is the rest of its result.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def ablation(job: Job) -> dict[str, Any] | None:
     """The table of an ablation, as the paper's table 2; None if there is none yet, and for other kinds.
 
     sets: name and number of questions of each question set. rows: title and cells, for each set exact match and
-    zero-shot recall at 5: a value, and whether no other row has a larger one. stages: name, budget, and what it took,
-    "" if unknown.
+    zero-shot recall at 5: a value, and whether it is the largest of all rows. stages: name, budget and time, ""
+    if unknown.
     """
     result = job.result
     if job.kind != JobKind.ABLATE or not result:

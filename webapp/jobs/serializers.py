@@ -66,7 +66,7 @@ class JobSerializer(RecordSerializer):
         ]
 
     def get_ran_before_s(self, job: Job) -> float:
-        """Of all attempts before."""
+        """The time of all earlier attempts."""
         return job.ran_before.total_seconds()
 
 
@@ -139,7 +139,7 @@ class LogSerializer(serializers.Serializer[Any]):
 
 
 class _BoundField(serializers.FloatField):
-    """A number as it is declared: 1 stays 1."""
+    """A number in its declared type: 1 stays 1."""
 
     def to_representation(self, value: Any) -> Any:
         return value
@@ -184,7 +184,7 @@ class SettingSerializer(serializers.Serializer[Any]):
     )
 
     def get_files(self, one: Setting) -> FileSerializer(many=True, allow_null=True):  # type: ignore[valid-type]
-        """What can be chosen."""
+        """Files to choose from."""
         return FileSerializer(sources(), many=True).data if one.limit == FILE else None
 
 
@@ -211,5 +211,5 @@ class KindSerializer(serializers.Serializer[Any]):
     schema = serializers.SerializerMethodField(help_text="Inputs and settings as JSON Schema (OpenAPI 3.0).")
 
     def get_schema(self, kind: Kind) -> dict[str, Any]:
-        """As the description of the API has it, too."""
+        """As in the API's description."""
         return parameters_schema(kind)

@@ -20,14 +20,14 @@ from webapp.models import AuditEntry, Job, Schedule
 from webapp.models.job import ACTIVE, ITS_PARTS
 from webapp.refusals import StateConflict
 
-_IGNORED_IN_FINGERPRINT = "name"  # jobs that differ only in the name of their result do the same
-# By kind: what is done before a person starts a job of it, given its written parameters. Subjects behind this one put
-# it here. What a schedule starts has been prepared by the schedule.
+_IGNORED_IN_FINGERPRINT = "name"  # two jobs that differ only in the name of their result are duplicates
+# Kind → a function of the written parameters, called before a person starts a job. Subjects that import this one
+# register theirs here. A schedule prepares its own jobs.
 PREPARATIONS: Final[dict[str, Callable[[Mapping[str, Any], User], None]]] = {}
 
 
 class AlreadyActive(RealmError):
-    """A job with the same parameters is queued or running. job: that one."""
+    """A job with the same parameters, `job`, is queued or running."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(f"The same is being done already by job {job.pk}.")
@@ -75,9 +75,9 @@ def carried_over(earlier: Job) -> dict[str, Any]:
 
 
 def who_started(jobs: Collection[Job]) -> dict[uuid.UUID, User | Schedule | str]:
-    """By the jobs' ids: the person or schedule that started each, else the name of the actor; "" if unknown.
+    """Job's id → the person or schedule that started it, else the actor's name; "" if unknown.
 
-    A part is started by whoever started its whole.
+    A part counts as started by the starter of its whole.
     """
     entries = AuditEntry.objects.filter(action="job.start", job__in={job.parent_id or job.pk for job in jobs})
     names = dict(entries.order_by("-pk").values_list("job_id", "name"))
@@ -119,7 +119,7 @@ def resume(job: Job, *, by: User | str | None) -> bool:
 
 
 def gone(job: Job) -> str:
-    """What a job that could be resumed works on and is there no more, in words; "": all is there."""
+    """The missing input of a job that could be resumed, in words; "" if none is missing."""
     kind = KINDS.get(job.kind)  # None of one that is no more
     for one in kind.inputs if kind and job.can_resume else ():
         wanted = set(job.records(one.name))

@@ -78,7 +78,7 @@ def new_job(request: HttpRequest, kind: str) -> HttpResponse:
 
 
 def _named(request: HttpRequest, parameter: str, among: QuerySet[Job]) -> Job | None:
-    """The one of the jobs that a query parameter names."""
+    """The job that a query parameter names."""
     wanted = request.GET.get(parameter)
     if wanted is None:
         return None

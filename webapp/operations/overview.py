@@ -49,8 +49,8 @@ _TRAFFIC_FOR_S: Final = 45  # cached that long
 _TRAFFIC_KEY: Final = "overview:traffic:2"  # the number changes with the fields
 
 
-class State(StrEnum):
-    """The state of a component."""
+class Health(StrEnum):
+    """The health of a component."""
 
     WELL = "well"
     WEAK = "weak"
@@ -62,7 +62,7 @@ class Component:
     """One component and its state, in a few words."""
 
     name: str
-    state: State
+    state: Health
     says: str
 
 
@@ -153,49 +153,49 @@ def overview() -> Overview:
 
 def _web(web: Answering) -> Component:
     if web.deployment is None:
-        return Component("Web", State.WEAK, "runs; nothing is deployed")
+        return Component("Web", Health.WEAK, "runs; nothing is deployed")
     number = web.deployment.pk
     if web.all_loaded:
         many = "" if len(web.alive) == 1 else f"{len(web.alive)} processes answer"
-        return Component("Web", State.WELL, f"{many or 'answers'} with deployment {number}")
+        return Component("Web", Health.WELL, f"{many or 'answers'} with deployment {number}")
     if len(web.alive) > 1:
         says = f"{len(web.with_it)} of {len(web.alive)} processes answer with deployment {number}"
         why = sorted({one.reason for one in web.failed})
-        return Component("Web", State.ILL if why else State.WEAK, "; ".join([says, *why]))
+        return Component("Web", Health.ILL if why else Health.WEAK, "; ".join([says, *why]))
     (only,) = web.alive
     if only.reason:
         still = f" Deployment {only.deployment_id} answers." if only.deployment_id else ""
-        return Component("Web", State.ILL, only.reason + still)
+        return Component("Web", Health.ILL, only.reason + still)
     if web.earlier:
-        return Component("Web", State.WEAK, f"answers with deployment {web.earlier[0]}; {number} is being loaded")
-    return Component("Web", State.WEAK, "The model is being loaded.")
+        return Component("Web", Health.WEAK, f"answers with deployment {web.earlier[0]}; {number} is being loaded")
+    return Component("Web", Health.WEAK, "The model is being loaded.")
 
 
 def _workers(workers: list[Worker]) -> Component:
     jobs_at_once = sum(worker.slots for worker in workers if not worker.fetches)
     if not jobs_at_once:
-        return Component("Workers", State.ILL, "none for jobs is running, so no job can run")
+        return Component("Workers", Health.ILL, "none for jobs is running, so no job can run")
     taken = {queue for worker in workers for queue in worker.queues}
     # Parts, too: without a builder, a training uses an index that grows stale.
     left = sorted(set(Job.objects.filter(state__in=ACTIVE).values_list("queue", flat=True)) - taken)
     if left:
-        return Component("Workers", State.ILL, f"none takes jobs of the queue {', '.join(left)}")
+        return Component("Workers", Health.ILL, f"none takes jobs of the queue {', '.join(left)}")
     says = [f"{counted(len(workers), 'worker')}, {counted(jobs_at_once, 'job')} at once"]
     if untaken := [queue for queue in Queue.values if queue not in taken]:
         says.append(f"none takes jobs of the queue {', '.join(untaken)}")
     if FETCH_QUEUE not in taken:
         says.append("none fetches addresses, so no document is added from one")
-    return Component("Workers", State.WEAK if says[1:] else State.WELL, "; ".join(says))
+    return Component("Workers", Health.WEAK if says[1:] else Health.WELL, "; ".join(says))
 
 
 def _scheduler() -> Component:
     last = Scheduler.objects.order_by("-seen_at").first()
     if last is not None and last.is_alive:
-        return Component("Scheduler", State.WELL, f"runs on {last.host}")
+        return Component("Scheduler", Health.WELL, f"runs on {last.host}")
     without = "jobs of lost workers are not resumed, and no schedule runs"
     if last is None:  # as in the first seconds of a new installation
-        return Component("Scheduler", State.WEAK, f"not heard of yet: {without}")
-    return Component("Scheduler", State.ILL, f"not heard of since {last.seen_at:%-d %b, %H:%M} UTC: {without}")
+        return Component("Scheduler", Health.WEAK, f"not heard of yet: {without}")
+    return Component("Scheduler", Health.ILL, f"not heard of since {last.seen_at:%-d %b, %H:%M} UTC: {without}")
 
 
 def _broker() -> Component:
@@ -204,8 +204,8 @@ def _broker() -> Component:
         with producer().connection_for_write() as link:
             link.ensure_connection(max_retries=1, timeout=_BROKER_PATIENCE_S)
     except (OperationalError, OSError):
-        return Component("Broker", State.ILL, "does not answer; jobs wait until it does")
-    return Component("Broker", State.WELL, f"answers within {_milliseconds(started)} ms")
+        return Component("Broker", Health.ILL, "does not answer; jobs wait until it does")
+    return Component("Broker", Health.WELL, f"answers within {_milliseconds(started)} ms")
 
 
 def _database() -> Component:
@@ -214,14 +214,14 @@ def _database() -> Component:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
     except DatabaseError:
-        return Component("Database", State.ILL, "does not answer")
-    return Component("Database", State.WELL, f"{connection.display_name}, answers within {_milliseconds(started)} ms")
+        return Component("Database", Health.ILL, "does not answer")
+    return Component("Database", Health.WELL, f"{connection.display_name}, answers within {_milliseconds(started)} ms")
 
 
 def _disk() -> Component:
     usage = shutil.disk_usage(settings.REALM_DATA)
     free = usage.free / usage.total
-    state = State.ILL if free < _DISK_FULL else State.WEAK if free < _DISK_LOW else State.WELL
+    state = Health.ILL if free < _DISK_FULL else Health.WEAK if free < _DISK_LOW else Health.WELL
     return Component("Disk", state, f"{usage.free / 1e9:,.1f} GB free of {usage.total / 1e9:,.1f} GB")
 
 

@@ -41,8 +41,8 @@ _DASHES: Final[tuple[Any, ...]] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2,
 
 
 @dataclass(frozen=True)
-class Line:
-    """style: a number that decides colour and dashes; eight are different."""
+class Series:
+    """One line of a chart. style: a number that decides colour and dashes; eight are different."""
 
     name: str
     style: int
@@ -55,7 +55,7 @@ def height(lines: int) -> int:
 
 
 @lru_cache(maxsize=_DRAWINGS_KEPT)
-def lines_svg(lines: tuple[Line, ...], *, along: str, unit: str = "", share: bool = False) -> str:
+def lines_svg(lines: tuple[Series, ...], *, along: str, unit: str = "", share: bool = False) -> str:
     """Line chart. along: label of x. unit: of the values; share: the values are from 0 to 1."""
     with _drawing, _figure(height(len(lines))) as (axes, done):
         for line in lines:

@@ -15,7 +15,7 @@ from typing import Any
 import pypdfium2.raw as pdfium
 from pypdfium2 import PdfMatrix, PdfPage
 
-from realm_core.documents.pdf_tables.table import Budget
+from realm_core.documents.pdf_tables.table import TableBudget
 
 _MOST_OF_PAGE = 100_000  # objects, counted as in the budget
 _COST_OF_PATH = 10
@@ -67,7 +67,7 @@ class Drawn:
     boxes: list[Box]
 
 
-def drawn_on(page: PdfPage, budget: Budget) -> Drawn | None:
+def drawn_on(page: PdfPage, budget: TableBudget) -> Drawn | None:
     """The lines and boxes of a page; None if there are more than are looked at."""
     reader = _Reader(budget)
     count, turn = pdfium.FPDFPage_CountObjects(page), TURNS.get(page.get_rotation(), PdfMatrix())
@@ -80,7 +80,7 @@ def drawn_on(page: PdfPage, budget: Budget) -> Drawn | None:
 
 
 class _Reader:
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: TableBudget) -> None:
         self._budget = budget
         self.least = max(budget.objects - _MOST_OF_PAGE, 0)
         self.across: list[Rule] = []

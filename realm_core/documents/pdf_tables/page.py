@@ -15,7 +15,7 @@ from pypdfium2 import PdfPage, PdfTextPage
 from realm_core.corpus.grid import Cell
 from realm_core.documents.pdf_tables.ruled import ruled_tables
 from realm_core.documents.pdf_tables.segments import visible
-from realm_core.documents.pdf_tables.table import Budget, Table
+from realm_core.documents.pdf_tables.table import Table, TableBudget
 from realm_core.documents.pdf_tables.tags import TaggedTable, tagged_tables
 
 _MOST_SPACES = 8  # between two characters of a cell
@@ -25,7 +25,7 @@ _BOLD = re.compile(rb"(?i:bold|black|heavy|demi)|BX|-Bd|,B")
 _HYPHEN_OF_PDFIUM = "\ufffe\x02"
 
 
-def page_tables(page: PdfPage, text_page: PdfTextPage, text: str, number: int, budget: Budget) -> list[Table]:
+def page_tables(page: PdfPage, text_page: PdfTextPage, text: str, number: int, budget: TableBudget) -> list[Table]:
     """The tables of page `number` with this text."""
     if budget.is_spent or not text:
         return []

@@ -22,7 +22,7 @@ from realm_core.documents.pdf_tables.bands import (
 from realm_core.documents.pdf_tables.drawn import Box, drawn_on
 from realm_core.documents.pdf_tables.grids import grids_of, table_of
 from realm_core.documents.pdf_tables.segments import Glyph, Segment, glyphs_of, segments_of
-from realm_core.documents.pdf_tables.table import Budget, Table
+from realm_core.documents.pdf_tables.table import Table, TableBudget
 
 _MOST_CANDIDATES = 60  # of a page; more are a drawing
 _MOST_TEXT = 20_000  # characters of a page
@@ -35,7 +35,7 @@ _LONGEST_USUAL = 600  # characters of the middle cell; else these are paragraphs
 _MARKER = re.compile(r"[^\w\s]|\(?(?:\d{1,2}|\w)[.)]")  # of an item of a list
 
 
-def ruled_tables(page: PdfPage, text_page: PdfTextPage, text: str, budget: Budget) -> list[Table]:
+def ruled_tables(page: PdfPage, text_page: PdfTextPage, text: str, budget: TableBudget) -> list[Table]:
     """The tables of a page with this text."""
     drawn = drawn_on(page, budget)
     if drawn is None:

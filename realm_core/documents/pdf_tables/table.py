@@ -96,7 +96,7 @@ def add_to_row(row: Sequence[Cell], rest: Sequence[Cell]) -> None:
 
 
 @dataclass
-class Budget:
+class TableBudget:
     """What may still be looked at for tables, in all pages of a file.
 
     elements: of their structure. objects: drawn; a path counts as ten, and as its points. characters: some of them

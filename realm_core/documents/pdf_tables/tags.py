@@ -14,7 +14,7 @@ import pypdfium2.raw as pdfium
 from pypdfium2 import PdfPage
 
 from realm_core.corpus.grid import Cell
-from realm_core.documents.pdf_tables.table import Budget, Table, add_to_row
+from realm_core.documents.pdf_tables.table import Table, TableBudget, add_to_row
 
 _DEEPEST = 64
 _LONGEST_TYPE = 64  # bytes of UTF-16
@@ -55,7 +55,7 @@ class TaggedTable(Table):
         return True
 
 
-def tagged_tables(page: PdfPage, budget: Budget) -> list[TaggedTable]:
+def tagged_tables(page: PdfPage, budget: TableBudget) -> list[TaggedTable]:
     """The tables of a page; none if there is more than may be looked at."""
     tree = pdfium.FPDF_StructTree_GetForPage(page)
     if not tree:
@@ -73,7 +73,7 @@ def tagged_tables(page: PdfPage, budget: Budget) -> list[TaggedTable]:
 
 
 class _Reader:
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: TableBudget) -> None:
         self._budget = budget
         self.tables: list[TaggedTable] = []
 

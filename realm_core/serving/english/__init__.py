@@ -1,4 +1,4 @@
-"""What the wording of an English question says of its answer: how it is read, and what cannot be it.
+"""Rules for English questions: from its wording, how a question is read and which spans cannot answer it.
 
-`rules.py` lowers the logits of what cannot be it, `topics.py` chooses what is read, `whole_answers.py` what is shown.
+`rules.py` lowers the logits of spans, `topics.py` rewords the question, `whole_answers.py` extends the answer.
 """

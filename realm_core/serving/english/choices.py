@@ -1,7 +1,7 @@
 """Questions that name their answers: "Which is longer, the Nile or the Danube?", "Is a bat a bird or a mammal?".
 
-The reader would mark something else beside them ("White Nile", "winged mammals"). So a span answers only if it has one
-of the options, and that option is displayed. "or" may as well belong to what is asked about ("birds kept for meat, eggs
+The reader would mark other words, too ("White Nile", "winged mammals"). So a span answers only if it has one of the
+options, and that option is displayed. "or" may also belong to the subject of the question ("birds kept for meat, eggs
 or feathers"): a choice asks for yes or no, compares, or has its options behind a colon or after "what, …".
 """
 
@@ -24,7 +24,7 @@ _OPTION: Final = r"[^\s,:;?()\"“”]+"  # one word of it
 _WORDS: Final = rf"{_OPTION}(?: {_OPTION}){{0,3}}"
 _TWO_OR_MORE: Final = rf"(?P<options>(?:{_WORDS}, ){{0,3}}{_WORDS},? or {_WORDS})"
 _AFTER_MARK: Final = re.compile(rf"(?::|\b(?:what|which|who),|\b\w+er,|\b(?:more|less|first)\b[^,:]*,) {_TWO_OR_MORE}$")
-# Without a comma as much stands before "or" as behind it: "an insect or an arachnid", "older rome or athens".
+# Without a comma, "or" has as many words on both sides: "an insect or an arachnid", "older rome or athens".
 _WITH_ARTICLES: Final = re.compile(
     rf"\b(?P<first>{_ARTICLE} (?:(?!{_ARTICLE} ){_OPTION} ){{1,3}})or (?P<second>{_ARTICLE} {_WORDS})$"
 )
@@ -36,12 +36,12 @@ _ASKS_YES_OR_NO: Final = re.compile(
 _COMPARES: Final = re.compile(r"\b(?:\w{2,}(?<!oth)(?<!ov)(?<!und)er|more|less) (?=\S+(?: \S+)? or )")
 _ASKS: Final = re.compile(r"\b(?:what|which|who|whom|whose|when|where|why|how|should|would|could|can|name)\b")
 _NO_OPTION: Final = frozenset("what not else other otherwise whether opposed so neither".split())
-_KEYWORDS: Final = 5  # at most, of a choice that has neither verb nor question word: "barentsz dutch or german"
+_KEYWORDS: Final = 5  # most, in a choice without verb and question word: "barentsz dutch or german"
 
 
 @dataclass(frozen=True)
 class Choices:
-    """The options of a question, folded, without articles; none where it is no choice."""
+    """The options of a question, folded, without articles; none if it is no choice."""
 
     options: tuple[str, ...] = ()
 
@@ -55,7 +55,7 @@ class Choices:
         return cls() if _NO_OPTION & set(" ".join(options).split()) else cls(options)
 
     def chosen_in(self, text: str, start: int, end: int) -> Span | None:
-        """Where text[start:end] has one of the options; None if it has none or several."""
+        """The place of the only option in text[start:end]; None if it has none or several."""
         found = self._found(text[start:end]) if self.options else []
         if len({option for option, _ in found}) != 1:
             return None
@@ -63,11 +63,11 @@ class Choices:
         return start + first, start + last
 
     def spans_without(self, body: Encoded, text: str, longest: int) -> Tensor:
-        """bool [L, M]: the spans of a block's text that do not name one option alone."""
+        """bool [L, M]: the spans of a block that do not name exactly one option."""
         found = self._found(text)
         starts_L = torch.tensor([start for start, _ in body.offsets])
         ends_L = torch.tensor([end for _, end in body.offsets])
-        # The ends of spans, [L, M]; of those that would end behind the last wordpiece any.
+        # The ends of spans, [L, M]; arbitrary if behind the last wordpiece.
         ends_LM = torch.nn.functional.pad(ends_L, (0, longest - 1)).unfold(0, longest, 1)
         named_LM = torch.zeros(ends_LM.shape, dtype=torch.int32)
         for option in {option for option, _ in found}:

@@ -20,7 +20,7 @@ _LENGTHS: Final = range(2, 9)  # letters of an abbreviation
 
 
 def abbreviations_in(question: str) -> frozenset[str]:
-    """The words of a question that may be the abbreviation it asks about, folded; none if it asks about none."""
+    """Words of a question that may be the abbreviation to expand, folded; none if it asks for no expansion."""
     if not _ASKS.search(question):
         return frozenset()
     words = (word[0].casefold() for word in _WORD.finditer(question.replace(".", "")))
@@ -28,7 +28,7 @@ def abbreviations_in(question: str) -> frozenset[str]:
 
 
 def expansion_around(text: str, sentence: Span, span: Span, abbreviations: Collection[str]) -> Span | None:
-    """The words of a sentence that spell one of these and that the span is a part of."""
+    """The words around a span whose initials spell one of the abbreviations."""
     words = [(word[0].casefold(), word.start(), word.end()) for word in _WORD.finditer(text, *sentence)]
     for first, (_, start, _) in enumerate(words):
         for abbreviation in abbreviations if start <= span[0] else ():
@@ -39,7 +39,7 @@ def expansion_around(text: str, sentence: Span, span: Span, abbreviations: Colle
 
 
 def _spelt(words: list[tuple[str, int, int]], abbreviation: str) -> int | None:
-    """Where the words end whose initials are these letters, "and", "of" and the like left out."""
+    """The end of the words with these initials; "and", "of" and the like are skipped."""
     at = 0
     for word, _, end in words:
         if word[0] == abbreviation[at]:

@@ -1,6 +1,6 @@
 """Questions that only an earlier one explains: "And when did he die?", "Who was his wife?", "Why?".
 
-The reader would mark the death or the wife of anybody. So no block answers them.
+The reader would mark anybody's death or wife. So no block answers them.
 """
 
 from __future__ import annotations
@@ -19,5 +19,5 @@ _FOLLOW_UP = re.compile(
 
 
 def is_follow_up(question: str) -> bool:
-    """Whether a question is about somebody or something that it names by a pronoun alone, or not at all."""
+    """Whether a question names its subject only by a pronoun, or not at all."""
     return _FOLLOW_UP.fullmatch(" ".join(question.split())) is not None

@@ -76,9 +76,9 @@ _OF_JAZZ: Final = {f"jazz {musician}": instrument for musician, instrument in _O
 
 
 def implied(question: str, keys: Iterable[str]) -> dict[str, str]:
-    """Normalised answer → what it implies of what the question asks for, of those that imply something.
+    """Normalised answer → the answer of the requested kind that it implies, if it implies one.
 
-    A question where something is is one for a country, too: no adjective is a place.
+    A question for a place counts as one for a country: no adjective is a place.
     """
     found: dict[str, str] = {}
     if _ASKS_COUNTRY.search(question) and not _ASKS_OTHERWISE.search(question):

@@ -42,7 +42,7 @@ _ASKS_ALL: Final = re.compile(
 )
 _LEAST_OF_ALL: Final = 3  # items: "A and B" is found in most sentences
 
-_STRETCH: Final = re.compile(r"(?:(?![:;—]| – ).)+", re.DOTALL)  # of a sentence, which an enumeration does not leave
+_STRETCH: Final = re.compile(r"(?:(?![:;—]| – ).)+", re.DOTALL)  # of a sentence; no enumeration goes beyond it
 _SEPARATOR: Final = re.compile(r"(?P<last>,? (?:and|or|&)(?: also|, [^,]{1,25},)? )|, ")
 _ASIDE: Final = re.compile(r"\([^()]*\)")
 _LONGEST_ITEM: Final = 60  # characters
@@ -78,7 +78,7 @@ def items_asked_for(question: str) -> range:
 
 
 def enumeration_around(text: str, sentence: Span, span: Span, counts: range) -> Span | None:
-    """The enumeration of so many items in a sentence that the span is part of; None if it is one itself."""
+    """The enumeration of so many items around a span; None if the span is one itself."""
     if any(len(items) in counts for items in _enumerations(text, *span)):
         return None  # the reader knows better where it begins: "radium and polonium", not "elements radium and …"
     for items in _enumerations(text, *sentence):
@@ -89,7 +89,7 @@ def enumeration_around(text: str, sentence: Span, span: Span, counts: range) -> 
 
 
 def _enumerations(text: str, start: int, end: int) -> Iterator[list[Span]]:
-    """The items of each enumeration of a sentence: "…, B, C and D …". Of several beginnings the earliest is taken."""
+    """The items of each enumeration of a sentence: "…, B, C and D …", from the earliest beginning."""
     asides = [aside.span() for aside in _ASIDE.finditer(text, start, end)]
     for stretch in _STRETCH.finditer(text, start, end):
         parts: list[Span] = []
@@ -106,7 +106,7 @@ def _enumerations(text: str, start: int, end: int) -> Iterator[list[Span]]:
 
 
 def _cut(text: str, items: list[Span]) -> bool:
-    """Whether an item has one of two brackets or quotation marks: it is cut out of something else."""
+    """Whether an item is cut off: it has one of two brackets or quotation marks."""
     written = [text[start:end] for start, end in items]
     return any(
         one.count("(") != one.count(")") or one.count('"') % 2 or one.count("“") != one.count("”") for one in written
@@ -114,7 +114,7 @@ def _cut(text: str, items: list[Span]) -> bool:
 
 
 def _trimmed(text: str, items: list[Span]) -> list[Span] | None:
-    """The first item without the words before it, and the last without those after it; None if they are no list."""
+    """The items without the words before the first and after the last; None if they are no list."""
     (start, first_end), *inner, (last_start, end) = items
     start += len(text[start:first_end]) - len(text[start:first_end].lstrip())
     if any(last - one > _LONGEST_ITEM or _CLAUSE.search(text, one, last) for one, last in inner):

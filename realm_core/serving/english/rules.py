@@ -1,6 +1,6 @@
-"""What a question says of the blocks and spans that cannot answer it: their logits are lowered by `PENALTY`.
+"""Lowers the logits of blocks and spans that cannot answer a question, by `PENALTY`.
 
-Another span wins then, or the block says "not here"; the page still shows the best span.
+Then another span wins, or the block says "not here"; the page still shows the best span.
 
 Legend: L wordpieces of a block, M longest span.
 """
@@ -24,12 +24,12 @@ from realm_core.text.superlatives import AskedRank, Standing
 from realm_core.text.wordpieces import Encoded
 
 PENALTY: Final = 12.0  # odds of 160,000 to one against
-SAID: Final = 2.0  # odds of seven to one for a block that says the rank that is asked for
+SAID: Final = 2.0  # odds of seven to one for a block that states the requested rank
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Those of one question."""
+    """The rules for one question."""
 
     years: frozenset[str]
     unknown: UnknownWords
@@ -50,7 +50,7 @@ class Rules:
         )
 
     def applied(self, logits_LM: Tensor, block: Block, body: Encoded) -> Tensor:
-        """The logits of a block's spans, those that cannot be the answer lowered: [L, M]."""
+        """A block's span logits [L, M], lowered for spans that cannot be the answer."""
         standing = standing_in(block, self.ranked)
         if self.is_follow_up or not names_all(self.years, block) or standing is Standing.OTHER:
             return logits_LM - PENALTY

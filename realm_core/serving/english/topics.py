@@ -1,9 +1,9 @@
 """A topic instead of a question: "napoleon" or "tell me about jazz" is read as "What is napoleon?".
 
-A reader is trained on questions, and says "not here" of a topic, although the beginning of its article is what is
-wanted. Only what is the title of an article that was found is a topic, so that no other words are taken for one.
-"What does democracy mean?" is read so, too, if the article writes the term small: of a name, an abbreviation or "the
-word dinosaur" the question is what it is made of.
+A reader is trained on questions, and says "not here" to a topic, although the beginning of its article answers it. A
+topic must be the title of an article that was found, so that no other words are taken for one. "What does democracy
+mean?" is read so, too, if the article writes the term in lower case: of a name, an abbreviation or "the word dinosaur"
+it asks for the parts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ASKS_MEANING: Final = re.compile(
 
 
 def read_as(question: str, blocks: Iterable[Block]) -> str:
-    """The question to read; the given one, unless it is the title of an article that one of the blocks begins."""
+    """The question to read: the given one, unless it is the title of an article whose beginning is among the blocks."""
     topic = question.strip(" .!?")
     topic = topic[asks.end() :] if (asks := _ASKS_ABOUT.match(topic)) else topic
     if meaning := _ASKS_MEANING.fullmatch(topic):

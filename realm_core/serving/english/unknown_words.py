@@ -25,14 +25,14 @@ _SHORTEST_STEM: Final = 5
 
 @dataclass(frozen=True)
 class UnknownWords:
-    """Those of a question, folded. alone: whether it has no other words."""
+    """The unknown words of a question, folded. alone: it has no others."""
 
     words: frozenset[str] = frozenset()
     alone: bool = False
 
     @classmethod
     def of(cls, question: str) -> UnknownWords:
-        """None in other scripts than the Latin one, of which some do not divide words, nor in other languages."""
+        """Empty in other languages than English and in other scripts, some of which do not divide words."""
         words = words_of(question)
         if not any(english().count(word) or not word.isascii() for word in words):
             return cls(frozenset(words), alone=True)
@@ -40,7 +40,7 @@ class UnknownWords:
         return cls() if unknown and foreign_language(question) else cls(unknown)
 
     def against(self, block: Block, most: float) -> float:
-        """By how much the logits of a block's spans are lowered: `most` if it can answer none of the question."""
+        """The amount by which a block's span logits are lowered: 0, `DOUBT`, or `most` if `alone`."""
         if not self.words:
             return 0.0
         text = folded(f"{block.title} {block.text}")
@@ -56,7 +56,7 @@ class UnknownWords:
 
 @lru_cache(maxsize=10_000)
 def _is_unknown(word: str) -> bool:
-    """Whether a word is no English one, nor one with an error."""
+    """Whether a word is not English, not even misspelt."""
     return not (english().count(word) or english().count(word.removesuffix("s")) or english().near(word, errors=1))
 
 

@@ -53,10 +53,10 @@ _PERIOD = re.compile(
 
 @dataclass(frozen=True)
 class WholeAnswer:
-    """What of a whole answer a question asks for.
+    """The kind of whole answer that a question asks for.
 
-    term: what a definition would be of, normalised; asks: "what", "who", or "" for a term alone. items: how many there
-    may be in a list; abbreviations: one of these is to be spelt out.
+    term: the term to define, normalised; asks: "what", "who", or "" for a term alone. items: how many there
+    may be in a list; abbreviations: one is to be spelt out.
     """
 
     term: str
@@ -83,7 +83,7 @@ class WholeAnswer:
         )
 
     def definition_in(self, block: Block) -> Span | None:
-        """Where a block has the definition that is asked for, in characters."""
+        """Where a block has the requested definition, in characters."""
         if block.start != 0 or not self._is_title(block.title):
             return None
         sentence = next(iter(sentence_spans(block.text)), (0, 0))
@@ -103,11 +103,11 @@ class WholeAnswer:
         return is_titled(self.term, title)
 
     def only_repeats(self, key: str) -> bool:
-        """Whether a normalised answer is the very term to be defined: "A stellar black hole is a black hole"."""
+        """Whether a normalised answer only repeats the term: "A stellar black hole is a black hole"."""
         return bool(self.asks) and _singular(key) == _singular(self.term)
 
     def around(self, text: str, start: int, end: int, definition: Span | None) -> Span:
-        """What is displayed for the span text[start:end]; definition: that of its block."""
+        """The text displayed for the span text[start:end]; definition: its block's."""
         if option := self.choices.chosen_in(text, start, end):
             return option
         if definition and definition[0] <= start and end <= definition[1]:

@@ -24,7 +24,7 @@ _ASKS: Final = re.compile(
     r"|instrument)\b|\bhow (?:did|was|were)\b",
     re.IGNORECASE,
 )
-# What asks for a number after all, or for a rank: "Where and when …?", "Who got how many …?", "Where in the line …?"
+# Questions for a number after all, or for a rank: "Where and when …?", "Who got how many …?", "Where in the line …?"
 _ASKS_NUMBER: Final = re.compile(
     r"\b(?:when|years?|dates?|days?|months?|decades?|century|times?|ages?|how (?:many|much|old|long|tall|far|big|high"
     r"|deep|large)|numbers?|rank\w*|list|line|order|series|percent\w*|temperature|place (?:did|does|do|has|have))\b",
@@ -34,7 +34,7 @@ _ASKS_AGE: Final = re.compile(
     r"\bhow old (?:was|were|had|did)\b|\b(?:what|which) age\b|\bhow long did .+ live\b", re.IGNORECASE
 )
 _MONTH: Final = "january|february|march|april|may|june|july|august|september|october|november|december"
-# A span of nothing but such parts is a number or a date; what it is by one of these in it.
+# A span of only such parts is a number or a date; one of these parts decides which.
 _PART: Final = re.compile(
     r"\d+(?:s|st|nd|rd|th)?|[^\w\s]+|st|nd|rd|th|s|bc|bce|ad|ce|c|circa|about|around|of|the|to|until|and|or|between|from"
     rf"|early|mid|late|{_MONTH}",
@@ -45,14 +45,14 @@ DATE: Final = re.compile(rf"\b(?:1\d{{3}}|20\d\d)s?\b(?!,\d)|\b\d+ (?:bce?|ad|ce
 
 
 def cannot_answer(question: str) -> re.Pattern[str] | None:
-    """`NUMBER` or `DATE`, if spans of nothing but numbers and dates that have one cannot be the answer."""
+    """`NUMBER` or `DATE`, if spans of only numbers and dates, with one of that kind, cannot answer."""
     if _ASKS_AGE.search(question):
         return DATE
     return NUMBER if _ASKS.search(question) and not _ASKS_NUMBER.search(question) else None
 
 
 def spans_of(kind: re.Pattern[str], body: Encoded, text: str, longest: int) -> Tensor:
-    """bool [L, M]: the spans of a block's text that are nothing but numbers and dates, with one of this kind."""
+    """bool [L, M]: the spans of a block that are only numbers and dates, with one of this kind."""
     parts_L = torch.tensor([_PART.fullmatch(text[start:end]) is not None for start, end in body.offsets])
     places = {place for found in kind.finditer(text) for place in range(*found.span())}
     of_kind_L = torch.tensor([start in places for start, _ in body.offsets])
@@ -60,6 +60,6 @@ def spans_of(kind: re.Pattern[str], body: Encoded, text: str, longest: int) -> T
 
 
 def _sums(values_L: Tensor, longest: int) -> Tensor:
-    """The sum over each span [L, M]; what would lie behind the last wordpiece counts 0."""
+    """The sum over each span [L, M]; places behind the last wordpiece count 0."""
     values_L = values_L.to(torch.int32)
     return torch.nn.functional.pad(values_L, (0, longest - 1)).unfold(0, longest, 1).cumsum(1)

@@ -1,6 +1,6 @@
-"""Questions that only a block that names their year answers: about a future year, or about who won something in a year.
+"""Questions about a future year or the winner of a year: only a block that names the year can answer them.
 
-Of others the reader would mark the last winner.
+In other blocks the reader would mark the last winner.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _GROUPED: Final = re.compile(r"(?<=\d),(?=\d{3})")
 _ASKS_WINNER: Final = re.compile(
     r"\b(?:who|(?:which|what) \w+) (?:has |had )?won\b|\bwon by\b|\bwinners?\b", re.IGNORECASE
 )
-# The year is another than that of the victory, or one of several, of which a block may name others.
+# The year is not that of the victory, or one of several, and a block may name others.
 _OTHER_YEAR: Final = re.compile(
     r"\b(?:born|died|since|after|before|until|till|from|between|around|about)\b|[1-9]\d{3}(?:s\b|\s?[-–—])",
     re.IGNORECASE,

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from realm_core.documents.pdf_tables.table import Budget
+from realm_core.documents.pdf_tables.table import TableBudget
 from tests.core.documents.files import Reader
 from tests.core.documents.pdfs import Drawn, Line, Tag, column, pdf
 
@@ -340,7 +340,7 @@ def test_hostile_drawings(reader: Reader, name: str) -> None:
 
 def test_too_many_drawings_for_all_tables(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is behind them is text, and a warning says so."""
-    monkeypatch.setattr("realm_core.documents.pdf.Budget", lambda: Budget(objects=100))
+    monkeypatch.setattr("realm_core.documents.pdf.TableBudget", lambda: TableBudget(objects=100))
     document = reader.one(pdf([page(STYLES["grid"]), page(STYLES["grid"])]), "a.pdf")
     assert "Boat length: up to 6 m" not in document.sections[-1].text
     assert document.warnings == ("Its pages are too full for all of its tables: behind page 1 they are text.",)

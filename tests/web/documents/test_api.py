@@ -151,7 +151,7 @@ def test_an_id_whose_address_would_be_another_one_is_refused(
 def test_an_id_of_a_row_with_a_null_byte_is_refused(deployed: Deployment, program: TokenClient) -> None:
     uploaded = SimpleUploadedFile("rows.jsonl", json.dumps({"id": "a\0b", "title": "T", "text": "X."}).encode())
     said = problem(program.post("/api/v1/documents", {"file": uploaded}), 422)["detail"]
-    assert said == "rows.jsonl: The id 'a\\x00b' has a control character or a line break, which no id may."
+    assert said == "rows.jsonl: The id 'a\\x00b' must not contain a control character or a line break."
 
 
 def test_a_document_of_the_corpus_keeps_its_licence_when_it_is_changed(

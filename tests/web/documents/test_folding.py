@@ -26,7 +26,7 @@ from webapp.deployments import service as deploying
 from webapp.documents import bringing, folding
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
-from webapp.documents.listing import Wanted, listed
+from webapp.documents.listing import DocumentQuery, listed
 from webapp.documents.viewing import show
 from webapp.evaluations import service as comparing
 from webapp.evaluations.service import Candidate, find, own_normalisation
@@ -107,7 +107,7 @@ def test_documents_keep_their_records(edited: Deployment, staff: Person) -> None
     assert (shown.about.licence, shown.about.tags, shown.row.added_by) == ("CC0", ("city",), staff.user)
     assert show("Mars").about.collection == "space" and show("Berlin").about.collection == "tiny"
     assert show("Nile").status == "removed" and "Nile" not in titles()
-    assert listed(Wanted(title="Berlin")).total == 1 and bringing.waiting() is None
+    assert listed(DocumentQuery(title="Berlin")).total == 1 and bringing.waiting() is None
 
     documents.change("turku", replace(TURKU, source=Text("Turku lies at the Aura.")), by=None)
     assert [change.kind for change in Document.objects.get(document_id="turku").changes.all()] == ["changed", "added"]

@@ -15,7 +15,7 @@ from tests.web.documents.conftest import meanwhile
 from webapp.articles import service as articles
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, File, Text, Unreadable
-from webapp.documents.listing import Wanted, listed
+from webapp.documents.listing import DocumentQuery, listed
 from webapp.documents.viewing import DocumentMissing, show
 from webapp.models import AuditEntry, CorpusChange, CorpusState, Deployment, Document
 from webapp.refusals import InvalidRequest
@@ -100,9 +100,9 @@ def test_the_list_and_one_document(deployed: Deployment) -> None:
     assert page.total == 13 and {one.document_id for one in page.documents[:2]} == {"turku", "oulu"}
     ids = [one.document_id for start in range(0, 13, 3) for one in listed(start=start, count=3).documents]
     assert len(ids) == len(set(ids)) == 13 and "Nile" not in ids
-    assert [one.document_id for one in listed(Wanted(title="URK")).documents] == ["turku"]
-    assert [one.title for one in listed(Wanted(title="stanley")).documents] == ["Stanley Kubrick"]
-    assert [one.document_id for one in listed(Wanted(status="removed")).documents] == ["Nile"]
+    assert [one.document_id for one in listed(DocumentQuery(title="URK")).documents] == ["turku"]
+    assert [one.title for one in listed(DocumentQuery(title="stanley")).documents] == ["Stanley Kubrick"]
+    assert [one.document_id for one in listed(DocumentQuery(status="removed")).documents] == ["Nile"]
 
     shown = show("turku")
     assert (shown.about.licence, shown.about.attribution) == ("CC0", "") and shown.blocks == 1

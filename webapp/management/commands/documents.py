@@ -15,7 +15,7 @@ from realm_core.errors import RealmError
 from webapp.documents import bringing, folding, previewing
 from webapp.documents import service as documents
 from webapp.documents.inputs import Address, DocumentInput, File
-from webapp.documents.listing import Wanted, listed
+from webapp.documents.listing import DocumentQuery, listed
 from webapp.documents.viewing import show
 from webapp.ledger.touched import Outcome, Touched
 from webapp.management.operator import OperatorCommand
@@ -135,7 +135,7 @@ class Command(OperatorCommand):
 
     def _list(self, options: dict[str, Any]) -> None:
         page = listed(
-            Wanted(options["title"], options["status"], options["collection"]),
+            DocumentQuery(options["title"], options["status"], options["collection"]),
             start=max(0, options["start"]),
             count=max(0, options["count"]),
         )
