@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import Final
+
+from django.conf.locale import LANG_INFO
 
 # Characters that change the reading direction, and others without a shape of their own: with them, two questions that
 # look the same would differ.
@@ -12,6 +15,7 @@ _INVISIBLE = frozenset(
 )
 _JOINER = "\u200d"
 _LONGEST_CLUSTER = 32  # code points that may become one character
+_LANGUAGES: Final = {"la": "Latin", "tl": "Tagalog", "zh": "Chinese"}  # which Django does not know
 _BEFORE_JOINERS = {"Mc", "Mn", "So", "Sk"}  # marks of some scripts, and emoji; behind anything else it has no effect
 
 
@@ -30,6 +34,12 @@ def counted(number: int, noun: str) -> str:
     """A number of things: “1 block”, “2,000 blocks”, “8 addresses”."""
     ending = "" if number == 1 else "es" if noun.endswith("ss") else "s"
     return f"{number:,} {noun}{ending}"
+
+
+def language_name(code: str) -> str:
+    """The name of a language; its code if that is not known."""
+    known = LANG_INFO.get(code, {})
+    return str(known.get("name") or _LANGUAGES.get(code, code))
 
 
 def _takes_joiner(before: list[str]) -> bool:

@@ -288,7 +288,7 @@ class NewDocument:
 
     id: of a new one; made up if empty. What is None stays as it is in the document that is changed. Of a new one,
     licence and attribution are not stated then, the collection is the corpus's own, which is called as the corpus is,
-    and url and language are what its source says. Empty: there is none.
+    url is what its source says, and language, too, or what its text tells. Empty: there is none.
     """
 
     text: str = ""
@@ -318,7 +318,7 @@ class ListedDocument:
     """A document of the corpus that answers. status: current, changed, removed or purged. blocks: that are searched.
 
     format: what it was read from; base: it came with the corpus. added_at: None where no edit has touched it.
-    warnings: sentences about what was guessed or not read of what it was read from.
+    warnings: sentences about what was guessed or not read of what it was read from, and about its language.
     """
 
     id: str

@@ -1,43 +1,77 @@
-"""The language of a question, where it is not that of the models.
+"""The language of a question, where it is not that of the models, and that of a document's text.
 
-py3langid (naive Bayes over n-grams of bytes) chooses among the languages that questions are likely to be in. A wrong
-notice is worse than none, so it counts only from a probability on at which none of our English questions, keywords and
-foreign names among them, was taken for another language but one (docs/results.md; `tests/core/text/test_language.py`).
+py3langid (naive Bayes over n-grams of bytes) chooses among the languages that questions or texts are likely to be in. A
+wrong notice is worse than none, so it counts only from a probability on at which none of our English questions,
+keywords and foreign names among them, was taken for another language but one (docs/results.md;
+`tests/core/text/test_language.py`). Of a text, pieces from all over it must agree: of one in two languages neither is
+that of the document.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from copy import copy
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 MODELS_LANGUAGE = "en"  # of the questions and texts that the shipped models were trained on
-LANGUAGES = {
-    "de": "German",
-    "en": "English",
-    "es": "Spanish",
-    "fr": "French",
-    "it": "Italian",
-    "nl": "Dutch",
-    "pt": "Portuguese",
-}
-_SURE = 0.9
+_OF_QUESTIONS: Final = ("de", "en", "es", "fr", "it", "nl", "pt")
+_NONE: Final = "zxx"  # of what is in no language: figures, data, program listings
+# Without dialects and the smallest languages: one text in ten of a large language is near one of these, too.
+_OF_TEXTS: Final = (
+    *("af", "ar", "az", "be", "bg", "bn", "br", "bs", "ca", "cs", "cy", "da", "de", "el", "en", "eo", "es", "et", "eu"),
+    *("fa", "fi", "fr", "fy", "ga", "gd", "gl", "he", "hi", "hr", "hu", "hy", "id", "ig", "is", "it", "ja", "ka", "kk"),
+    *("km", "kn", "ko", "ky", "la", "lb", "lt", "lv", "mk", "ml", "mn", "mr", "ms", "my", "ne", "nl", "nn", "no", "pa"),
+    *("pl", "pt", "ro", "ru", "sk", "sl", "sq", "sr", "sv", "sw", "ta", "te", "tg", "th", "tk", "tl", "tr", "tt", "ug"),
+    *("uk", "ur", "uz", "vi", "zh", _NONE),
+)
+_SURE: Final = 0.9
+_AGREEING: Final = 0.75  # of the pieces
+_FEWEST_LETTERS: Final = 50
+_PIECE: Final = 300  # characters
+_MOST_PIECES: Final = 10
 
 
 def foreign_language(question: str) -> str | None:
     """The code of a question's language, None if it is the models' own or uncertain."""
     if len(question.split()) < 3:  # a name says nothing of the language of who types it
         return None
-    language, probability = _identifier().classify(question)
+    language, probability = _identifier(_OF_QUESTIONS).classify(question)
     return language if language != MODELS_LANGUAGE and probability >= _SURE else None
 
 
+def text_language(text: str) -> str | None:
+    """The code of a text's language, also if it is the models' own; None if it is too short or uncertain."""
+    pieces = _pieces(text)
+    if sum(map(str.isalpha, "".join(pieces))) < _FEWEST_LETTERS:
+        return None
+    guesses = map(_identifier(_OF_TEXTS).classify, pieces)
+    sure = Counter(language for language, probability in guesses if probability >= _SURE)
+    language, agreeing = max(sure.items(), key=lambda one: one[1], default=(_NONE, 0))
+    return language if language != _NONE and agreeing >= _AGREEING * len(pieces) else None
+
+
+def _pieces(text: str) -> list[str]:
+    """Pieces of a text, from all over it."""
+    number = min(_MOST_PIECES, max(1, len(text) // _PIECE))
+    if number == 1:
+        return [text]
+    starts = [len(text) * place // number for place in range(number)]
+    return [text[start : start + _PIECE] for start in starts]
+
+
 @cache
-def _identifier() -> LanguageIdentifier:
+def _identifier(languages: tuple[str, ...]) -> LanguageIdentifier:
+    identifier = copy(_loaded())  # the tables are shared
+    identifier.set_languages(list(languages))
+    return identifier
+
+
+@cache
+def _loaded() -> LanguageIdentifier:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    identifier.set_languages(list(LANGUAGES))
-    return identifier
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -18,7 +18,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from realm_core.serving.english.follow_ups import is_follow_up
-from realm_core.text.language import LANGUAGES, MODELS_LANGUAGE, foreign_language
+from realm_core.text.language import MODELS_LANGUAGE, foreign_language
+from realm_core.text.language_codes import language_code
 from realm_core.text.yes_or_no import asks_yes_or_no
 from webapp.access import limits
 from webapp.access.collections import access_of
@@ -26,7 +27,7 @@ from webapp.access.roles import Action
 from webapp.asking import service as asking
 from webapp.asking.history import asker_key, asker_of, readable_answer, readable_answers
 from webapp.asking.offering import offered
-from webapp.asking.shown import shown_answer
+from webapp.asking.shown import ShownAnswer, shown_answer
 from webapp.models import AskedAnswer, CorpusSnapshot, Deployment, GoneBlock
 from webapp.pages.errors import refused
 from webapp.pages.guards import allowed
@@ -34,6 +35,8 @@ from webapp.pages.htmx import HtmxRequest
 from webapp.refusals import REFUSALS
 from webapp.serving import pdf_places
 from webapp.serving.engine import EngineUnavailable
+from webapp.serving.living import language_of
+from webapp.text import language_name
 
 # Answered correctly from the default corpus; each from another field.
 EXAMPLES: Final = (
@@ -159,16 +162,20 @@ def _part(corpus: CorpusSnapshot) -> float | None:
 
 
 def _foreign(asked: AskedAnswer) -> dict[str, str] | None:
-    """Names of the languages of question, models and corpus, where the models do not know the question's."""
+    """Names of the languages of question and corpus, where the models do not know the question's."""
     language = foreign_language(asked.question)
     if language is None:
         return None
     corpus = asked.deployment.index.corpus.language
-    return {
-        "question": LANGUAGES[language],
-        "models": LANGUAGES[MODELS_LANGUAGE],
-        "corpus": "" if corpus == language else LANGUAGES.get(corpus, corpus),
-    }
+    return {"question": language_name(language), "corpus": "" if corpus == language else language_name(corpus)}
+
+
+def _foreign_passage(reading: ShownAnswer) -> str:
+    """The name of the language of the passage with the answer, where the models do not know it; else empty."""
+    if reading.answer.answer is None:
+        return ""
+    code = language_code(language_of(reading.marked[0].evidence.block_id))
+    return language_name(code) if code not in ("", MODELS_LANGUAGE) else ""
 
 
 def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str]) -> dict[str, Any]:
@@ -184,6 +191,8 @@ def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str])
         "reading": reading,
         "where": offered(request.user, asked.collections, asked.filters),
         "language": language,
+        "passage_language": "" if language else _foreign_passage(reading),
+        "models_language": language_name(MODELS_LANGUAGE),
         # By English words, which another language may have in another sense: “Was ist …?”
         "follow_up": language is None and is_follow_up(asked.question),
         "yes_or_no": language is None and asks_yes_or_no(asked.question),

@@ -202,7 +202,7 @@ def _say_edited(request: HttpRequest, edited: Edited) -> None:
         messages.warning(request, f"“{document.title}”: {' '.join(document.warnings)}")
     if len(warned) > _WARNED:
         more = counted(len(warned) - _WARNED, "more document")
-        messages.warning(request, f"Something was guessed or left out of {more}, too; the page of each says what.")
+        messages.warning(request, f"There is something to know of {more}, too; the page of each says what.")
 
 
 def _after_edit(edited: Edited) -> HttpResponse:

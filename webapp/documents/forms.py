@@ -49,7 +49,7 @@ class DocumentForm(forms.Form):
     language = forms.CharField(
         max_length=LONGEST_LANGUAGE,
         required=False,
-        help_text="A code such as en. Empty: what the source says, or English.",
+        help_text="A code such as en. Empty: what the source says, or what its text tells.",
     )
     date = forms.DateField(
         required=False,

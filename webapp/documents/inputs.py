@@ -21,6 +21,7 @@ from realm_core.corpus.records import (
     MOST_TAGS,
 )
 from realm_core.errors import CannotStore, RealmError
+from webapp.documents import languages
 from webapp.models import BASE_FORMAT, CorpusSnapshot
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.text import one_line
@@ -106,8 +107,8 @@ class DocumentInput:
     replaced document's. The url, language and collection are then the replaced document's (`with_own`), otherwise as if
     they were empty.
 
-    An empty url, language or collection is the source's; otherwise the language is the corpus's, and the collection the
-    one that has the corpus's name. Any other empty field has no value.
+    An empty url, language or collection is the source's; otherwise the language is what the text tells or the corpus's,
+    and the collection the one that has the corpus's name. Any other empty field has no value.
 
     licence_needed: the document is refused if neither the input nor its source states a licence.
     own:            the document to replace; None: this is a new one.
@@ -140,7 +141,7 @@ class ReadDocument:
     """A document in the corpus's format, and the format that it was read from.
 
     pdf: the file's content if it is a PDF. original: the path of the kept PDF, or empty. name: of the file, or empty.
-    warnings: sentences about what was guessed or not read.
+    warnings: sentences about what was guessed or not read, and about its language.
     text_of: the document in the corpus whose text is kept; None: the text is new.
     """
 
@@ -272,6 +273,7 @@ def _read_document(
     text, sections = (kept.text, kept.sections) if kept else _with_sections(read.sections)
     if own and isinstance(given.source, Text):  # plain text has no headings but those that its lines had before
         sections = own.sections_of(text)
+    language, said = languages.settled(given.language or read.language, text, corpus.language)
     document = LivingDocument(
         id=given.document_id or read.identity or f"d-{uuid.uuid4().hex[:16]}",
         title=title,
@@ -281,7 +283,7 @@ def _read_document(
         # The corpus's licence is no default: nobody has stated it for this document.
         licence=_first_stated(given.licence, read.licence, own.licence if own else ""),
         attribution=_first_stated(given.attribution, read.attribution, own.attribution if own else ""),
-        language=given.language or read.language or corpus.language,
+        language=language,
         date=_date(given, read),
         tags=given.tags if given.tags is not None else read.tags or (own.tags if own else ()),
         collection=one_line(given.collection or read.collection) or corpus.name,
@@ -292,7 +294,7 @@ def _read_document(
     if own is None and (wrong := _wrong_id(document.id)):
         raise DocumentRefused(document.id, wrong)
     document = replace(document, language=document.language[:LONGEST_LANGUAGE])
-    return ReadDocument(document, read.format, pdf, name=file_name, warnings=read.warnings, text_of=kept)
+    return ReadDocument(document, read.format, pdf, name=file_name, warnings=(*read.warnings, *said), text_of=kept)
 
 
 def _wrong_id(document_id: str) -> str:

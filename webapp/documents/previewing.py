@@ -31,7 +31,7 @@ class Preview:
     """The effect of a change. gone: blocks that are searched no more. new: those that are searched then, kept: still.
 
     index: above which it would be. same: the new document is the present one, with all that is said of it.
-    warnings: sentences about what was guessed or not read.
+    warnings: sentences about what was guessed or not read, and about its language.
     """
 
     index: IndexGeneration

@@ -58,7 +58,8 @@ class AboutSerializer(StrictSerializer):
         f"Whom the text is by. At most {LONGEST_ATTRIBUTION} characters; if not given, as for the licence."
     )
     language = _optional(
-        "A code such as en; of a new document, if not given, what its source says, or else the corpus's."
+        "A code such as en; of a new document, if not given, what its source says, or what its text tells, or else the "
+        "corpus's."
     )
     date = DayOrNoneField(default=None, allow_null=True, help_text="The document's own, such as 2026-01-31.")
     tags = serializers.ListField(child=StrictCharField(), default=None, allow_null=True)
@@ -157,7 +158,8 @@ class ListedDocumentSerializer(serializers.Serializer[Any]):
     format = serializers.CharField(help_text="The format that it was read from; `base`: it came with the corpus.")
     warnings = serializers.ListField(
         child=serializers.CharField(),
-        help_text="Sentences about what was guessed or not read of what it was read from.",
+        help_text="Sentences about what was guessed or not read of what it was read from, and about its language where that "
+        "is not the models', or not what its text seems to be in.",
     )
     added_at = serializers.DateTimeField(source="row.added_at", allow_null=True, help_text="Null: it was never edited.")
     changed_at = serializers.DateTimeField(source="row.changed_at", allow_null=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from webapp.documents import fetching
+from webapp.documents import fetching, languages
 from webapp.documents.inputs import DocumentInput, ReadDocument, Unreadable, checked, named, read
 from webapp.documents.versions import Versions, require
 from webapp.documents.viewing import DocumentMissing, place_of
@@ -183,7 +183,10 @@ def _with_file(taken: ReadDocument) -> ReadDocument:
     row = Document.objects.filter(index=active().index, document_id=taken.document.id).first()
     if row is None:
         return taken
-    return replace(taken, format=row.format, original=row.original, warnings=tuple(row.warnings))
+    warnings = row.warnings
+    if row.language != taken.document.language:
+        warnings = [*languages.without(warnings), *taken.warnings]
+    return replace(taken, format=row.format, original=row.original, warnings=tuple(warnings))
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,18 @@ def opened(index: IndexGeneration, row: CorpusState | None) -> CorpusView:
         raise EngineUnavailable("The corpus cannot be read: its files are missing or damaged.") from error
 
 
+def language_of(block_id: str) -> str:
+    """The language of the document whose block this is, as the deployed corpus has it; empty: unknown."""
+    deployment = Deployment.active()
+    if deployment is None:
+        return ""
+    try:
+        view = view_of(deployment.index, deployment.index.current_state)
+    except RealmError:  # the page of a kept answer says what it knows without the corpus
+        return ""
+    return next((view.document(block.article_row).language for block in view.blocks_with(block_id)), "")
+
+
 def corpus_id(index: IndexGeneration, row: CorpusState | None) -> str:
     """The name of the corpus in answers from this state."""
     edits = f"+{row.state_id}" if row is not None and row.has_edits else ""

@@ -50,7 +50,7 @@ def test_the_page_says_it_of_each_of_several_files(
     form = {"file": [_pdf(), *latin], "licence": "CC0"}
     page = staff.client.post("/manage/documents/add/?from=file", form, follow=True).content.decode()
     assert page.count(PAGES_MISSING) == 1 and page.count(f"“a”: {GUESSED}") == 1 and "“b”" not in page
-    assert "guessed or left out of 2 more documents, too" in page
+    assert "There is something to know of 2 more documents, too" in page
 
 
 def test_the_preview_of_a_change_says_it(answering: Deployment, staff: Person) -> None:

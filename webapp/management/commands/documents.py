@@ -44,7 +44,7 @@ class Command(OperatorCommand):
         add.add_argument("--url", help="the source of a single document")
         add.add_argument("--licence", help="such as CC0 1.0 (default: what a row of the file states, or not stated)")
         add.add_argument("--attribution", help="whom the text is by (default: the same)")
-        add.add_argument("--language", help="such as en (default: from its content, or the corpus's)")
+        add.add_argument("--language", help="such as en (default: from its content or its text, or the corpus's)")
         add.add_argument("--date", type=date.fromisoformat, help="the document's own, such as 2026-01-31")
         add.add_argument("--tag", action="append", dest="tags", help="may be given several times (default: the same)")
         add.add_argument("--collection", help="its name (default: the corpus's own, which is called as the corpus is)")
