@@ -33,6 +33,7 @@ _AGREEING: Final = 0.75  # of the pieces
 _FEWEST_LETTERS: Final = 50
 _PIECE: Final = 300  # characters
 _MOST_PIECES: Final = 10
+_GOLDEN: Final = 0.618
 
 
 def foreign_language(question: str) -> str | None:
@@ -59,7 +60,9 @@ def _pieces(text: str) -> list[str]:
     number = min(_MOST_PIECES, max(1, len(text) // _PIECE))
     if number == 1:
         return [text]
-    starts = [len(text) * place // number for place in range(number)]
+    length = len(text) / number
+    # Each elsewhere in its part: at even distances all could be in one of two languages that take turns.
+    starts = [int(length * place + (length - _PIECE) * (place * _GOLDEN % 1)) for place in range(number)]
     return [text[start : start + _PIECE] for start in starts]
 
 

@@ -1,4 +1,4 @@
-"""Which questions are taken for foreign ones: nearly all of those, and next to none of the English ones."""
+"""Which questions and texts are taken for which language: most rightly, next to none wrongly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from realm_core.text.language import foreign_language
+from realm_core.text.language import foreign_language, text_language
 
 QUESTIONS = Path(__file__).parents[3] / "models" / "questions"
 FOREIGN = {
@@ -89,3 +89,67 @@ def test_foreign_ones_are_flagged_by_their_language(language: str) -> None:
 @pytest.mark.parametrize("question", ["", "?", "Paris", "Les Misérables", "Don Quijote", "日本の首都はどこですか"])
 def test_what_is_too_short_or_unknown_is_not_flagged(question: str) -> None:
     assert foreign_language(question) is None
+
+
+TEXTS = {
+    "en": """The library in Harbour Street opens at nine and closes at six; on Saturdays it is open until noon. Members
+        borrow up to ten books for four weeks, and whoever returns them late pays twenty cents a day for each.""",
+    "fr": """La bibliothèque de la rue du Port ouvre à neuf heures et ferme à six heures ; le samedi, elle reste ouverte
+        jusqu'à midi. Les membres empruntent jusqu'à dix livres pour quatre semaines, et tout retard coûte vingt
+        centimes par jour et par livre.""",
+    "es": """La biblioteca de la calle del Puerto abre a las nueve y cierra a las seis; los sábados está abierta hasta
+        el mediodía. Los socios pueden llevarse hasta diez libros durante cuatro semanas, y quien los devuelve tarde
+        paga veinte céntimos al día por cada uno.""",
+    "de": """Die Bücherei in der Hafenstraße öffnet um neun und schließt um sechs; samstags ist sie bis zum Mittag
+        geöffnet. Mitglieder leihen bis zu zehn Bücher für vier Wochen aus, und wer sie zu spät zurückgibt, zahlt
+        zwanzig Cent am Tag für jedes.""",
+    "sv": """Biblioteket på Hamngatan öppnar klockan nio och stänger klockan sex; på lördagar är det öppet till tolv.
+        Medlemmar får låna upp till tio böcker i fyra veckor, och den som lämnar dem för sent betalar en avgift.""",
+    "ru": "Библиотека на Портовой улице открывается в девять часов и закрывается в шесть, а по субботам в полдень.",
+}
+NAMES = """Nguyễn Thị Minh Khai, Jean-Baptiste Lamarck, Wolfgang Amadeus Mozart, Gabriel García Márquez, Astrid Lindgren,
+    Leonardo da Vinci, William Shakespeare, Karol Wojtyła, Søren Kierkegaard, Rosalind Franklin, Akira Kurosawa"""
+CODE = """
+def add_up(values, total):
+    exact = [max(value, 0.0) * 1000 for value in values]
+    rounded = [int(value) for value in exact]
+    missing = round(total * 1000) - sum(rounded)
+    for i in sorted(range(len(exact)), key=lambda i: (rounded[i] - exact[i], i))[:max(missing, 0)]:
+        rounded[i] += 1
+    return rounded
+
+    for (int i = 0; i < n; ++i) { if (p[i] == NULL) { free(q); return -EINVAL; } q[i] = p[i]->next; }
+"""
+FIGURES = "1,204 3.5 % 17 kg 2026-11-30 | 88 | 12.7 | 0x1F | " * 20
+
+
+@pytest.mark.parametrize("language", TEXTS)
+def test_the_language_of_a_text(language: str) -> None:
+    text = TEXTS[language]
+    assert text_language(text) == language
+    assert text_language(" ".join(text.split()[:16])) == language  # a sentence or two
+    assert text_language("\n".join([text] * 100)) == language
+    assert text_language(text.upper()) in (language, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "Bibliothèque", "La bibliothèque ouvre à neuf heures.", "日本", "?" * 1000, NAMES, CODE, FIGURES],
+    ids=["nothing", "a word", "a short sentence", "two signs", "signs", "names", "a listing", "figures"],
+)
+def test_what_does_not_tell_its_language(text: str) -> None:
+    assert text_language(text) is None
+
+
+@pytest.mark.parametrize("first", ["fr", "es", "de"])
+def test_a_text_in_two_languages_has_none(first: str) -> None:
+    assert text_language("\n".join([TEXTS[first]] * 5 + [TEXTS["en"]] * 5)) is None
+    assert text_language("\n".join([TEXTS[first], TEXTS["en"]] * 20)) is None
+    assert text_language("\n".join([TEXTS[first]] * 19 + [TEXTS["en"]])) == first  # a quotation
+
+
+def test_names_of_another_language_do_not_make_a_text_foreign() -> None:
+    text = """Victor Hugo wrote Notre-Dame de Paris in 1831 and Les Misérables in 1862, in exile on Guernsey. His play
+        Le roi s'amuse became Verdi's Rigoletto, and Ruy Blas an opera by Marchetti."""
+    assert text_language(text) in ("en", None)
+    assert text_language(text * 10) in ("en", None)
