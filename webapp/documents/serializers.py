@@ -158,8 +158,8 @@ class ListedDocumentSerializer(serializers.Serializer[Any]):
     format = serializers.CharField(help_text="The format that it was read from; `base`: it came with the corpus.")
     warnings = serializers.ListField(
         child=serializers.CharField(),
-        help_text="Sentences about what was guessed or not read of what it was read from, and about its language where that "
-        "is not the models', or not what its text seems to be in.",
+        help_text="Sentences about what was guessed or not read of what it was read from, and about its language where "
+        "that is not the models', or not what its text seems to be in.",
     )
     added_at = serializers.DateTimeField(source="row.added_at", allow_null=True, help_text="Null: it was never edited.")
     changed_at = serializers.DateTimeField(source="row.changed_at", allow_null=True)

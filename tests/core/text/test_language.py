@@ -107,8 +107,9 @@ TEXTS = {
         Medlemmar får låna upp till tio böcker i fyra veckor, och den som lämnar dem för sent betalar en avgift.""",
     "ru": "Библиотека на Портовой улице открывается в девять часов и закрывается в шесть, а по субботам в полдень.",
 }
-NAMES = """Nguyễn Thị Minh Khai, Jean-Baptiste Lamarck, Wolfgang Amadeus Mozart, Gabriel García Márquez, Astrid Lindgren,
-    Leonardo da Vinci, William Shakespeare, Karol Wojtyła, Søren Kierkegaard, Rosalind Franklin, Akira Kurosawa"""
+NAMES = """Nguyễn Thị Minh Khai, Jean-Baptiste Lamarck, Wolfgang Amadeus Mozart, Gabriel García Márquez,
+    Astrid Lindgren, Leonardo da Vinci, William Shakespeare, Karol Wojtyła, Søren Kierkegaard,
+    Rosalind Franklin, Akira Kurosawa"""
 CODE = """
 def add_up(values, total):
     exact = [max(value, 0.0) * 1000 for value in values]
