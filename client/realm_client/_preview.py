@@ -33,10 +33,11 @@ class Preview:
     """What a change would do. same: nothing. passages_gone, passages_new: that are searched no more, and then.
 
     passages_kept: those of today that stay. summary: of the kept answers without the passages that go. results: those
-    with the highest posterior.
+    with the highest posterior. warnings: as of a document.
     """
 
     same: bool
+    warnings: tuple[str, ...]
     passages_gone: tuple[Passage, ...]
     passages_new: tuple[Passage, ...]
     passages_kept: tuple[Passage, ...]

@@ -305,6 +305,7 @@ class TouchedView(EditorView):
         return Response(
             {
                 "same": preview.same,
+                "warnings": preview.warnings,
                 **{
                     f"passages_{name}": DocumentBlockSerializer(getattr(preview, name), many=True).data
                     for name in ("gone", "new", "kept")

@@ -64,6 +64,7 @@ _ANEW: Final = {"text": "1229", "probability": 0.88, "explained_by": "7a8b91e2c4
 
 PREVIEW: Final[dict[str, Any]] = {
     "same": False,
+    "warnings": [],
     "passages_gone": DOCUMENT["passages"],
     "passages_new": [
         {

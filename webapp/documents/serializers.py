@@ -147,6 +147,14 @@ class FilesSerializer(AboutSerializer):
     )
 
 
+def _warnings() -> serializers.ListField:
+    return serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Sentences about what was guessed or not read of what it was read from, and about its language where "
+        "that is not the models', or not what its text seems to be in.",
+    )
+
+
 class ListedDocumentSerializer(serializers.Serializer[Any]):
     """A document of the deployed corpus."""
 
@@ -156,11 +164,7 @@ class ListedDocumentSerializer(serializers.Serializer[Any]):
     blocks = serializers.IntegerField(help_text="The number of its searched blocks.")
     status = serializers.ChoiceField(DocumentStatus.choices)
     format = serializers.CharField(help_text="The format that it was read from; `base`: it came with the corpus.")
-    warnings = serializers.ListField(
-        child=serializers.CharField(),
-        help_text="Sentences about what was guessed or not read of what it was read from, and about its language where "
-        "that is not the models', or not what its text seems to be in.",
-    )
+    warnings = _warnings()
     added_at = serializers.DateTimeField(source="row.added_at", allow_null=True, help_text="Null: it was never edited.")
     changed_at = serializers.DateTimeField(source="row.changed_at", allow_null=True)
 
@@ -225,6 +229,7 @@ class PreviewSerializer(serializers.Serializer[Any]):
     """What a change would do."""
 
     same = serializers.BooleanField(help_text="Whether the document is like that already, so that nothing changes.")
+    warnings = _warnings()
     passages_gone = DocumentBlockSerializer(many=True, help_text="Its passages that would be searched no more.")
     passages_new = DocumentBlockSerializer(many=True, help_text="Those that would be searched then.")
     passages_kept = DocumentBlockSerializer(many=True, help_text="Those of today that stay.")

@@ -121,10 +121,14 @@ def test_a_language_that_is_corrected(deployed: Deployment, program: TokenClient
         assert changed["warnings"] == [said]
 
 
-def test_a_change_to_a_text_in_another_language_is_told_before(answering: Deployment, staff: Person) -> None:
+def test_a_change_to_a_text_in_another_language_is_told_before(
+    answering: Deployment, staff: Person, program: TokenClient
+) -> None:
     assert _added(TEXTS["en"]).warnings == []
     preview = previewing.of_change("hours", DocumentInput(Text(TEXTS["fr"]), title="Hours"))
     assert preview.warnings == (CONTRADICTED,)
+    told = post(program, "documents/hours/touched", {"title": "Hours", "text": TEXTS["fr"]}).json()
+    assert told["warnings"] == [CONTRADICTED]
     form = {"title": "Hours", "text": TEXTS["fr"], "licence": "CC0", "language": ""}
     page = staff.client.post(f"/manage/documents/document/change/?id={quote('hours')}", form).content.decode()
     assert DETECTED in page and "Nothing has been changed yet." in page
