@@ -153,7 +153,7 @@ def test_edits_above_the_parts_are_carried_in(answering: Deployment, handbook: I
     assert not [one for one in deploying.check(both).doubts if "Documents" in one]
     documents.add([DocumentInput(Text("Rauma has lace."), "rauma", "Rauma")], by=None)
     [doubt] = [one for one in deploying.check(both).doubts if "join the corpora again" in one]
-    assert doubt.startswith("1 document that was added")
+    assert doubt.startswith("Edits of 1 document")
     deploy_confirmed(both)
     assert bringing.waiting() is None
     assert titles() == {*ARTICLES, "Oulu", "Harbour"} - {"Nile"}

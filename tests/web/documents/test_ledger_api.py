@@ -105,7 +105,7 @@ def test_the_ledger_is_read_where_the_cache_is_out_of_reach(
 
 
 def test_no_id_is_the_end_of_an_address(deployed: Deployment) -> None:
-    with pytest.raises(Unreadable, match="ends with '/touched'"):
+    with pytest.raises(Unreadable, match="must not end with '/touched'"):
         service.add([DocumentInput(Text("A text."), "a/touched", "A title")], by=None)
 
 
