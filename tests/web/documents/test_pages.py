@@ -168,7 +168,11 @@ def test_rows_of_a_file_may_state_their_own_licence(answering: Deployment, staff
         return staff.client.post("/manage/documents/add/?from=file", {"file": file, **form}, follow=True)
 
     refused = sent({})
-    assert refused.status_code == 422 and "states no licence of" in refused.content.decode() and not Document.objects.exists()
+    assert (
+        refused.status_code == 422
+        and "states no licence of" in refused.content.decode()
+        and not Document.objects.exists()
+    )
     refused = sent({"licence": "CC0", "date": "May"})
     assert "cities.jsonl, line 1: " in _plain(refused.content.decode()) and not Document.objects.exists()
 
