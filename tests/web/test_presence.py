@@ -19,7 +19,7 @@ from webapp.models import Deployment, WebProcess
 from webapp.models.process import process_name
 from webapp.operations import overview
 from webapp.operations.backups import back_up
-from webapp.operations.overview import State
+from webapp.operations.overview import Health
 from webapp.serving import presence
 from webapp.serving.engine import Status, holder
 from webapp.serving.presence import Presence, answering
@@ -99,18 +99,18 @@ def test_all_processes_are_counted_and_this_one_as_it_is_now(loader: Loader) -> 
     seen = answering(first)
     assert {one.name for one in seen.alive} == {process_name(), "other:7"} and seen.all_loaded
     assert [one.name for one in seen.lost] == ["gone:1"]
-    assert web() == overview.Component("Web", State.WELL, f"2 processes answer with deployment {first.pk}")
+    assert web() == overview.Component("Web", Health.WELL, f"2 processes answer with deployment {first.pk}")
 
     second = stored.deployment()
     holder().refresh(wait=True)
     seen = answering(second)
     assert [one.name for one in seen.loading] == ["other:7"] and seen.earlier == [first.pk] and not seen.all_loaded
-    assert web() == overview.Component("Web", State.WEAK, f"1 of 2 processes answer with deployment {second.pk}")
+    assert web() == overview.Component("Web", Health.WEAK, f"1 of 2 processes answer with deployment {second.pk}")
     WebProcess.objects.filter(name="other:7").update(reason="shard 3 is damaged.")
     seen = answering(second)
     assert [one.name for one in seen.failed] == ["other:7"] and seen.loading == []
     says = f"1 of 2 processes answer with deployment {second.pk}; shard 3 is damaged."
-    assert web() == overview.Component("Web", State.ILL, says)
+    assert web() == overview.Component("Web", Health.ILL, says)
     WebProcess.objects.filter(name="other:7").update(reason="", deployment=None, state="idle")
     seen = answering(second)
     assert [one.name for one in seen.idle] == ["other:7"] and seen.loading == [] and not seen.all_loaded
