@@ -295,7 +295,7 @@ def test_edits_of_another_corpus_are_left_to_a_person(edited: None, later: Index
     CorpusSnapshot.objects.filter(pk=later.corpus_id).update(name="other")
     later.refresh_from_db()
     schedule = advance(later)
-    assert active() != later and "was not deployed: 4 documents that were added" in schedule.last_outcome
+    assert active() != later and "was not deployed: Edits of 4 documents" in schedule.last_outcome
     assert not Document.objects.filter(index=later).exists()
 
 
