@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import select
 import sys
 import threading
@@ -18,7 +19,7 @@ from realm_core.runs.activity import Activity
 from realm_core.runs.locks import exclusive, only_one, shared
 from realm_core.runs.processes import kill_all, start
 from tests.core.processes import TOP
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 _HOLD = """
 import sys
@@ -214,10 +215,17 @@ def test_a_lock_is_refused_until_its_process_is_killed(
 
 @pytest.mark.parametrize("wanted", [exclusive, shared])
 def test_without_a_sentence_a_lock_is_waited_for(
-    tmp_path: Path, wanted: Callable[[Path], AbstractContextManager[None]]
+    tmp_path: Path, wanted: Callable[[Path], AbstractContextManager[None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = locked("exclusive", tmp_path / "lock")
     order: list[str] = []
+    tried, flock = threading.Event(), fcntl.flock
+
+    def noted(file: int, operation: int) -> None:
+        tried.set()
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", noted)
 
     def enter() -> None:
         with wanted(tmp_path / "lock"):
@@ -225,7 +233,8 @@ def test_without_a_sentence_a_lock_is_waited_for(
 
     second = threading.Thread(target=enter)
     second.start()
-    second.join(0.3)
+    assert tried.wait(PATIENCE_S)
+    second.join(0.3)  # whom nothing keeps out is in by then
     order.append("released")
     first.kill()
     first.communicate()

@@ -229,7 +229,13 @@ def test_timed_out_or_disconnected_requests_cost_nothing(
 def test_a_closed_engine_releases_its_memory_when_no_other_computes(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cleared = threading.Event()
+    waits, cleared = threading.Event(), threading.Event()
+
+    def wait(most_s: float) -> None:
+        waits.set()
+        computing.wait_for_quiet(most_s)
+
+    monkeypatch.setattr("realm_core.serving.engine.wait_for_quiet", wait)
     monkeypatch.setattr("realm_core.serving.engine.release_memory", cleared.set)
     engine, other = engine_of(deployment), engine_of(deployment)
     held = Held(engine, monkeypatch)
@@ -238,7 +244,7 @@ def test_a_closed_engine_releases_its_memory_when_no_other_computes(
         assert held.busy.wait(60)
         closing = pool.submit(other.close)
         try:
-            assert not cleared.wait(0.5)
+            assert waits.wait(60) and not cleared.wait(0.5)
         finally:
             held.release.set()
         assert first.result(60).question == "hold"
