@@ -69,6 +69,19 @@ def test_accepting_says_what_a_correction_can_be_used_for(
         assert "“Wellington” is in no block of the corpus" in page and not AuditEntry.objects.exists()
 
 
+def test_a_named_block_that_does_not_say_it_is_not_used(australia: tuple[AskedAnswer, str], curator: Person) -> None:
+    asked, block_id = australia
+    one = Feedback.objects.create(
+        answer=asked, session_key="s", right=False, better_answer="Sydney", block_id=stored.ODYSSEY[0].block_id
+    )
+    page = decide(curator, one, "accepted").one("main")
+    one.refresh_from_db()
+    says = "The block that was named does not say it and is not used. It is in 1 other block of the corpus."
+    assert one.use == says and says in page and block_id != one.block_id
+    (row,) = questions.feedback_questions(hidden=())
+    assert not {"title", "context"} & row.keys()
+
+
 @pytest.mark.parametrize(
     ("rank", "says"),
     [(None, "The answer is not among the 200 nearest blocks."), (7, "The answer is in block 7 of the 200 nearest.")],

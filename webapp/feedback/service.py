@@ -133,15 +133,17 @@ def locate_answer(said: Feedback, access: CollectionAccess) -> str:
     if (block := evidence_of(said, access.hidden)) is not None:
         which = f"block {block.rank}, which was read" if block.rank is not None else "the block that was named"
         return f"It is in {which}: {block.title}."[:200]
+    unused = "The block that was named does not say it and is not used. " if said.block_id else ""
     count = articles.count_holding(answer, said.answer, scope)
     if count is None:
-        return f"The corpus is too large to look through at once. {_locate_nearest(answer, said.answer, scope)}"
+        says = f"The corpus is too large to look through at once. {_locate_nearest(answer, said.answer, scope)}"
+        return f"{unused}{says}"
     if not count:
         raise RealmError(
             f"“{answer}” is in no block of the corpus, so nothing could be learnt from it. "
             "Refuse it, or add a text that says it to the corpus first."
         )
-    return f"It is in {counted(count, 'other block')} of the corpus."
+    return f"{unused}It is in {counted(count, 'other block')} of the corpus."
 
 
 def _locate_nearest(answer: str, asked: AskedAnswer, scope: Scope | None) -> str:
