@@ -89,6 +89,10 @@ def test_a_changed_text_keeps_the_headings_that_still_stand_in_it(deployed: Depl
     document = LivingDocument("rules", "Rules", before.text, (Section("Leave", 0), Section("Leave › Trainees", 19)))
     assert document.sections_of(after.text) == (Section("Leave", 0), Section("Leave › Trainees", 18))
     assert document.sections_of("Of leave\nnothing.\nLeave › Trainees") == (Section("Leave › Trainees", 18),)
+    twice = LivingDocument("n", "N", "Notes\nOne.\nNotes\nTwo.", (Section("Notes (page 1)", 0), Section("Notes", 11)))
+    assert twice.sections_of("Notes\n1.\nNotes\n2.") == (Section("Notes", 0), Section("Notes", 9))
+    unsaid = LivingDocument("t", "Turku", "It is a city.\nIt is old.", (Section("History", 14),))
+    assert unsaid.sections_of("It is a city.\nIt is old.\nIt is big.") == ()
 
 
 def test_the_list_and_one_document(deployed: Deployment) -> None:
