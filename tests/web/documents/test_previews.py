@@ -21,6 +21,7 @@ from realm_core.serving.corpus import Wanted
 from realm_core.serving.waiting import QueuedRequest
 from tests.web.asked import ask
 from tests.web.conftest import Person
+from tests.web.console import another_index
 from tests.web.documents.conftest import titles
 from tests.web.operating import TokenClient, post, problem
 from tests.web.pages import stored
@@ -65,6 +66,14 @@ def everything(folder: Path) -> list[Any]:
 
 def tried(given: DocumentInput = OTHER, granted: Callable[[int], int] = lambda number: number) -> AskedAnew:
     return previewing.of_change("film", given).asked_anew(granted)
+
+
+def test_nothing_is_asked_of_an_engine_that_answers_from_another_index(asked: AskedAnswer) -> None:
+    preview = previewing.of_change("film", OTHER)
+    other = another_index(asked.deployment.model)
+    found = replace(preview, index=other).asked_anew(lambda number: number)
+    assert not found.asked and len(found.rows) == 1
+    assert found.why_not == "The engine does not answer from this index yet."
 
 
 def page_of(staff: Person, given: DocumentInput = OTHER) -> str:
