@@ -97,6 +97,8 @@ def _add_option(parser: argparse.ArgumentParser, name: str, info: FieldInfo) -> 
         options["choices"] = get_args(kind)
     else:
         options["type"] = kind
+        if unit := extra(info).get("unit"):
+            options["metavar"] = unit.upper()
     if extra(info).get("positional"):
         del options["default"]
         parser.add_argument(name, **options)
@@ -180,12 +182,13 @@ def in_toml(value: Any) -> str:
 
 
 def explain(kind: type[Settings]) -> str:
-    """A line for each setting: its default, help and limits."""
+    """A line for each setting: its default with its unit, help and limits."""
     return "\n".join(_explained(kind))
 
 
 def _explained(kind: type[Settings]) -> Iterator[str]:
     for one in describe(kind):
-        default = "" if one.default is None else f" = {in_toml(one.default)}"
+        unit = f" {one.unit_to_show}" if one.unit_to_show else ""
+        default = "" if one.default is None else f" = {in_toml(one.default)}{unit}"
         limit = "" if one.limit is ANY else f" ({one.limit.says})"
         yield f"  {one.name}{default}: {one.help}{limit}"

@@ -11,11 +11,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from realm_core.errors import RealmError, quoted, unfit_character
 
@@ -59,6 +69,18 @@ class Limit:
         """Whether a value that satisfies pydantic's constraints also has the pattern."""
         return not self.pattern or re.fullmatch(self.pattern, value, re.ASCII) is not None
 
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The limits that pydantic's constraints do not have."""
+        schema = handler(core)
+        if "items" in schema:
+            schema["items"] = {**schema["items"], "enum": list(self.choices)}
+            schema |= {"minItems": 1, "uniqueItems": True}
+        elif self.choices:
+            schema["enum"] = list(self.choices)
+        elif self.pattern:
+            schema["pattern"] = f"^{self.pattern}$"
+        return schema
+
 
 ANY = Limit("anything")
 Share = Annotated[float, Field(ge=0, lt=1), Limit("a share from 0 up to 1", low=0.0)]
@@ -71,7 +93,7 @@ Count = Annotated[int, Field(ge=0), Limit("finite and not negative", low=0)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Counts = dict[str, Annotated[int, Field(ge=0)]]
 Name = Annotated[str, Limit("at most 60 letters, digits, spaces, dots and dashes", pattern=r"(?!\.)[\w .-]{0,60}")]
-ShortText = Annotated[str, Limit("at most 500 characters", pattern=r"(?s).{0,500}")]
+ShortText = Annotated[str, Limit("at most 500 characters", pattern=r"[\s\S]{0,500}")]
 FILE = Limit("the name of a file in the data folder's sources/", pattern=r"(?!\.)[\w .-]{0,200}")
 SourceFile = Annotated[str, FILE]
 
@@ -79,12 +101,14 @@ SourceFile = Annotated[str, FILE]
 # ---- declaration of fields
 
 
-def setting(default: Any, help: str, *, flag: str | None = None, **constraints: Any) -> Any:
+def setting(default: Any, help: str, *, unit: str = "", flag: str | None = None, **constraints: Any) -> Any:
     """A field that a person may set, also in a form and over REST. help: its meaning, without a full stop.
 
-    flag: on the command line, if not the field's name; "": no option. constraints: pydantic's, such as ge=1.
+    unit: of a number, in the plural; help continues it: "blocks", "read for a question". flag: on the command line,
+    if not the field's name; "": no option. constraints: pydantic's, such as ge=1.
     """
-    return Field(default=default, description=help, json_schema_extra={"setting": True, "flag": flag}, **constraints)
+    schema_extra: dict[str, Any] = {"setting": True, "unit": unit, "flag": flag}
+    return Field(default=default, description=help, json_schema_extra=schema_extra, **constraints)
 
 
 def extra(info: FieldInfo) -> dict[str, Any]:
@@ -128,15 +152,21 @@ class Settings(BaseModel):
 class Setting:
     """The description of one setting. kind: int, float, str, bool, dict (whole numbers by name) or list (words).
 
-    optional: whether it may be None, which its help explains.
+    unit: of a number, "" if it has none; help continues it. optional: whether it may be None, which its help explains.
     """
 
     name: str
     kind: type
     default: Any
+    unit: str
     help: str
     limit: Limit
     optional: bool
+
+    @property
+    def unit_to_show(self) -> str:
+        """The unit, unless the name says it: steps, query_wordpieces."""
+        return "" if self.unit in self.name.rpartition(".")[2].split("_") else self.unit
 
 
 def describe(kind: type[Settings]) -> Iterator[Setting]:
@@ -146,6 +176,19 @@ def describe(kind: type[Settings]) -> Iterator[Setting]:
             yield from (replace(one, name=_prefix(name) + one.name) for one in describe(section))
         elif _is_setting(info):
             yield _described(name, info)
+
+
+@cache  # generating takes a hundred times as long as describing
+def json_schemas(kind: type[Settings]) -> Mapping[str, Mapping[str, Any]]:
+    """JSON Schema of each setting, as pydantic generates it, by the names of `describe`."""
+    generated = kind.model_json_schema()["properties"]
+    schemas: dict[str, Mapping[str, Any]] = {}
+    for name, info in kind.model_fields.items():
+        if section := section_of(info):
+            schemas |= {_prefix(name) + key: schema for key, schema in json_schemas(section).items()}
+        elif _is_setting(info):
+            schemas[name] = generated[name]
+    return schemas
 
 
 def section_of(info: FieldInfo) -> type[Settings] | None:
@@ -301,7 +344,8 @@ def _described(name: str, info: FieldInfo) -> Setting:
     type_, optional, metadata = bare(info)
     kind = str if get_origin(type_) is Literal else get_origin(type_) or type_
     default = info.get_default(call_default_factory=True)
-    return Setting(name, kind, default, str(info.description), _limit(type_, metadata), optional)
+    unit = str(extra(info).get("unit", ""))
+    return Setting(name, kind, default, unit, str(info.description), _limit(type_, metadata), optional)
 
 
 def _is_setting(info: FieldInfo) -> bool:

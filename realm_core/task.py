@@ -63,12 +63,20 @@ def artefact(
     return Field(description=help, json_schema_extra=schema_extra, **default)
 
 
-def runtime(default: Any = ..., *, help: str, flag: str | None = None, positional: bool = False, **more: Any) -> Any:
+def runtime(
+    default: Any = ...,
+    *,
+    help: str,
+    unit: str = "",
+    flag: str | None = None,
+    positional: bool = False,
+    **more: Any,
+) -> Any:
     """A field that is decided where the task runs and is no parameter of a job: paths, devices, processes.
 
-    Without a default it is required on the command line, and set by a worker. flag, more: as in `setting`.
+    Without a default it is required on the command line, and set by a worker. unit, flag, more: as in `setting`.
     """
-    schema_extra: dict[str, Any] = {"runtime": True, "flag": flag, "positional": positional}
+    schema_extra: dict[str, Any] = {"runtime": True, "unit": unit, "flag": flag, "positional": positional}
     return Field(default=default, description=help, json_schema_extra=schema_extra, **more)
 
 

@@ -41,9 +41,9 @@ class Ingest(Task):
     corpus_name: Name = setting("", "what the corpus is called; empty: the source's name", flag="--name")
     licence: ShortText = setting("", "of the texts, shown beside every passage; empty: the source's own")
     attribution: ShortText = setting("", "whom the pages name beside a passage; empty: the source's own")
-    articles_at_most: int = setting(0, "only so many articles, from the first on; 0: all of them", ge=0)
+    articles_at_most: int = setting(0, "from the first on; 0: all of them", unit="articles", ge=0)
     output: Path = runtime(help="folder of all corpora")
-    processes: int | None = runtime(None, help="processes that clean and pack (default: one a processor)", ge=1)
+    processes: int | None = runtime(None, help="that clean and pack (default: one a processor)", unit="processes", ge=1)
 
     def check_together(self) -> None:
         """Every source but the package is a file."""

@@ -12,7 +12,7 @@ BM25_SCALE = 0.5
 class EvaluateConfig(Settings):
     """The settings of evaluation in an ablation."""
 
-    k: int = setting(5, "blocks read for a question", ge=1, le=MAX_K)
+    k: int = setting(5, "read for a question", unit="blocks", ge=1, le=MAX_K)
     score_scale: Positive = setting(
         BM25_SCALE, "factor that makes BM25's scores prior logits, in fine-tuning and evaluation"
     )

@@ -38,7 +38,9 @@ class Index(Task):
 
     model: ModelFolder = artefact("the model that embeds")
     corpus: CorpusFolder = artefact("the corpus")
-    shard_rows: int = setting(SHARD_ROWS, "blocks a shard; shards are built by all workers of the queue", ge=1)
+    shard_rows: int = setting(
+        SHARD_ROWS, "in a shard; shards are built by all workers of the queue", unit="blocks", ge=1
+    )
     search: SearchKind = setting("auto", SEARCH)
     output: Path = runtime(help="folder of all generations")
     generation: str | None = runtime(None, help="its name (default: made of the model's and the snapshot's hashes)")
@@ -78,7 +80,7 @@ class IndexShard(Task):
     by_hand = False
 
     shard: Count = setting(0, "its number")
-    rows: int = setting(1, "blocks in it", ge=1)
+    rows: int = setting(1, "in it", unit="blocks", ge=1)
 
     def within(self, whole: Task, _run: Path) -> Task:
         """The build of this shard alone."""

@@ -32,9 +32,14 @@ class Spans(Task):
     )
     labels: ShortText = setting("", "kinds of names to keep, with commas between; empty: the tagger's own")
     dates: bool = setting(True, "find dates by their pattern, too")
-    blocks: Count = setting(0, "look at so many blocks, drawn at random; 0: all")
+    blocks: Count = setting(0, "to look at, drawn at random; 0: all", unit="blocks")
     seed: Seed = setting(0, "draws them")
     output: Path | None = runtime(None, help="folder for the spans")
-    shard_blocks: int = runtime(SHARD_BLOCKS, help="blocks a shard", ge=1)
-    processes: int | None = runtime(None, help="default: one a processor, or one where a GPU does the work", ge=1)
+    shard_blocks: int = runtime(SHARD_BLOCKS, help="in a shard", unit="blocks", ge=1)
+    processes: int | None = runtime(
+        None,
+        help="that look for them (default: one a processor, or one where a GPU does the work)",
+        unit="processes",
+        ge=1,
+    )
     measure: Path | None = runtime(None, help="measure the tagger on a CoNLL file instead")

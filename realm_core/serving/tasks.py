@@ -20,7 +20,7 @@ class Ask(Task):
     model: Path = runtime(help="model folder")
     index: Path = runtime(help="generation folder")
     corpus: Path | None = runtime(None, help=_CORPUS)
-    k: int = runtime(5, help="blocks to read")
+    k: int = runtime(5, help="to read", unit="blocks")
     as_typed: bool = runtime(False, help="do not correct its spelling")
 
 
@@ -35,6 +35,6 @@ class Fill(Task):
     model: Path = runtime(help="folder of a pre-trained model")
     index: Path = runtime(help="generation folder")
     corpus: Path | None = runtime(None, help=_CORPUS)
-    k: int = runtime(8, help="blocks to read, the null block counted")
+    k: int = runtime(8, help="to read, the null block counted", unit="blocks")
     truth: str | None = runtime(None, help="what stands there: how likely is it, which blocks help?")
     as_json: bool = runtime(False, help="print everything as JSON", flag="--json")

@@ -47,7 +47,8 @@ class AblationPretrainConfig(PretrainConfig):
     # Short enough that the row `stale` gets a new index, too.
     refresh_every: int = setting(
         25,
-        f"steps between the snapshots that the index is rebuilt from; for the row stale {STALE} times as many",
+        f"between the snapshots that the index is rebuilt from; for the row stale {STALE} times as many",
+        unit="steps",
         ge=1,
     )
     _INDEX_MAY_STAY: ClassVar[str] = ""
@@ -56,7 +57,7 @@ class AblationPretrainConfig(PretrainConfig):
 class AblationFinetuneConfig(FinetuneConfig):
     """Every row starts with an untrained reader, which learns faster than one that is trained further."""
 
-    epochs: int = setting(2, "passes over the questions", ge=1)
+    epochs: int = setting(2, "over the questions", unit="passes", ge=1)
     pairs: NotNegative = setting(0.5, "weight of the “not here” loss; 0: as released")
     reader_lr: Positive = setting(1e-4, "peak learning rate of the reader's BERT")
     head_lr: Positive = setting(5e-4, "peak learning rate of the span scores")

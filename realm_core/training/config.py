@@ -30,14 +30,14 @@ Masking = Literal["salient", "uniform", "span"]
 _SEED = "of all random numbers"
 _TAKE = "number of questions to use of each file, by its name without the ending"
 _REPEAT = "repetitions per epoch of each file's questions, by its name without the ending"
-_BATCH = "examples per step, over all processes"
-_AT_ONCE = "examples whose graph is in memory together; a larger batch is computed in parts"
+_BATCH = "per step, over all processes"
+_AT_ONCE = "whose graph is in memory together; a larger batch is computed in parts"
 _WARMUP = "share of the steps in which the learning rate rises; then it falls linearly to zero"
 _DECAY = "AdamW's weight decay, not applied to LayerNorm and biases"
 _CLIP = "largest gradient norm"
 _DROPOUT = "in the hidden layers, not in attention"
-_CHECKPOINT = "steps between checkpoints, and between measurements of the held-out share"
-_METRICS = "steps between rows of metrics, each a mean over them; 1: a row for every step"
+_CHECKPOINT = "between checkpoints, and between measurements of the held-out share"
+_METRICS = "between rows of metrics, each a mean over them; 1: a row for every step"
 _METRICS_AT_MOST = 100  # steps, so that a running training reports often enough
 
 
@@ -45,7 +45,7 @@ class WarmstartConfig(Settings):
     """How a first model is made from a sentence encoder."""
 
     dimension: int = setting(128, "D, the length of a vector", ge=8, le=_WIDEST)
-    sample: int = setting(2000, "blocks to compute the projection from, at least as many as dimension", ge=8)
+    sample: int = setting(2000, "to compute the projection from, at least as many as dimension", unit="blocks", ge=8)
     scale: Positive = setting(20.0, "f(x, z) = scale × cosine at the start")
     seed: Seed = setting(0, "of the sample, and of the reader's first span scores")
     reader_base: Literal["embedder", "all_mpnet_base_v2"] = setting(
@@ -62,16 +62,16 @@ class TrainingSettings(Settings):
     """The settings that all trainings on a corpus share."""
 
     seed: Seed = setting(1, _SEED)
-    steps: int = setting(1000, "of training", ge=1)
-    batch: int = setting(16, _BATCH, ge=1)
-    at_once: int = setting(16, _AT_ONCE, ge=1)
+    steps: int = setting(1000, "of training", unit="steps", ge=1)
+    batch: int = setting(16, _BATCH, unit="examples", ge=1)
+    at_once: int = setting(16, _AT_ONCE, unit="examples", ge=1)
     learning_rate: Positive = setting(3e-5, "peak")
     warmup: Share = setting(0.06, _WARMUP)
     weight_decay: NotNegative = setting(0.01, _DECAY)
     clip: Positive = setting(1.0, _CLIP)
     dropout: Share = setting(0.1, _DROPOUT)
-    checkpoint_every: int = setting(250, _CHECKPOINT, ge=1)
-    metrics_every: int = setting(10, _METRICS, ge=1, le=_METRICS_AT_MOST)
+    checkpoint_every: int = setting(250, _CHECKPOINT, unit="steps", ge=1)
+    metrics_every: int = setting(10, _METRICS, unit="steps", ge=1, le=_METRICS_AT_MOST)
     holdout: Share = setting(
         0.01,
         "share of the passages held out, the same in all stages with this share; at most 512 are measured on",
@@ -81,9 +81,9 @@ class TrainingSettings(Settings):
 class IctConfig(TrainingSettings):
     """Inverse Cloze Task: find the block that a sentence came from."""
 
-    batch: int = setting(64, _BATCH, ge=2)
+    batch: int = setting(64, _BATCH, unit="examples", ge=2)
     # In-batch softmax: the examples of one part are each other's negatives.
-    at_once: int = setting(64, f"{_AT_ONCE}, whose examples are each other's negatives", ge=2)
+    at_once: int = setting(64, f"{_AT_ONCE}, whose examples are each other's negatives", unit="examples", ge=2)
     learning_rate: Positive = setting(1e-4, "peak")
     keep_sentence: Share = setting(0.1, "how often the sentence stays in its block (paper: one time in ten)")
 
@@ -91,16 +91,16 @@ class IctConfig(TrainingSettings):
 class MlmConfig(TrainingSettings):
     """Masked-language warm-up of the encoder, without retrieval."""
 
-    batch: int = setting(32, _BATCH, ge=1)
-    at_once: int = setting(32, _AT_ONCE, ge=1)
+    batch: int = setting(32, _BATCH, unit="examples", ge=1)
+    at_once: int = setting(32, _AT_ONCE, unit="examples", ge=1)
     learning_rate: Positive = setting(2e-4, "peak; of the masked-language head five times that")
-    mask_share: InnerShare = setting(0.15, "wordpieces hidden in each block (BERT: 0.15)")
+    mask_share: InnerShare = setting(0.15, "share of a block's wordpieces that are hidden (BERT: 0.15)")
 
 
 class PretrainConfig(TrainingSettings):
     """REALM's pre-training."""
 
-    k: int = setting(8, "blocks read for a sentence, including the null block (paper: 8)", ge=2, le=MAX_K)
+    k: int = setting(8, "read for a sentence, including the null block (paper: 8)", unit="blocks", ge=2, le=MAX_K)
     masking: Masking = setting(
         "salient",
         "salient: names and dates, as the paper; uniform: 15 % of the wordpieces, at most 10; span: a "
@@ -113,14 +113,16 @@ class PretrainConfig(TrainingSettings):
     )
     query_wordpieces: int = setting(
         MASKED_SENTENCE_WORDPIECES,
-        "a sentence is cut to this many around its masks (release: 96)",
+        "that a sentence is cut to, around its masks (release: 96)",
+        unit="wordpieces",
         ge=16,
         le=POSITIONS - _ROOM,
     )
     pair_wordpieces: int = setting(
         MASKED_PAIR_WORDPIECES,
-        f"wordpieces of sentence and block together (release: 384), at least {_ROOM} more than query_wordpieces, and "
-        f"with title {_TITLE} more than that",
+        f"of sentence and block together (release: 384), at least {_ROOM} more than query_wordpieces, and with title "
+        f"{_TITLE} more than that",
+        unit="wordpieces",
         ge=32,
         le=POSITIONS,
     )
@@ -132,8 +134,9 @@ class PretrainConfig(TrainingSettings):
     )
     refresh_every: int = setting(
         500,
-        "steps between the snapshots that the index is rebuilt from (paper: about 500); less than steps, unless "
-        "refresh is never",
+        "between the snapshots that the index is rebuilt from (paper: about 500); less than steps, unless refresh is "
+        "never",
+        unit="steps",
         ge=1,
     )
 
@@ -163,21 +166,25 @@ class MineConfig(Settings):
 
     seed: Seed = setting(1, _SEED)
     take: Counts = setting({}, _TAKE)
-    depth: int = setting(20, "retrieved blocks in which answers are searched for", ge=1, le=100)
-    read: int = setting(5, "retrieved blocks without an answer that become “not here” rows", ge=1, le=100)
+    depth: int = setting(20, "retrieved, in which answers are searched for", unit="blocks", ge=1, le=100)
+    read: int = setting(5, "retrieved without an answer that become “not here” rows", unit="blocks", ge=1, le=100)
     not_here: Share = setting(0.15, "probability of using each of these")
     same_article: Share = setting(0.2, "probability of using a passage of the same article without the answer")
     false_premise: Share = setting(0.3, "probability of asking the question about another article")
-    window: int = setting(600, "length of a passage, in characters", ge=100)
+    window: int = setting(600, "of a passage", unit="characters", ge=100)
     agreement: Share = setting(
         0.0,
         "smallest p(answer|z, x) of the model's own reader at which a retrieved block counts as holding the answer; 0: "
         "a match of the string is enough and nothing is read",
     )
-    candidates: int = setting(3, "blocks with the answer's string that the reader chooses among", ge=1, le=100)
-    unanswerable_blocks: int = setting(2, "rows made of a question without an answer", ge=1, le=100)
+    candidates: int = setting(3, "with the answer's string that the reader chooses among", unit="blocks", ge=1, le=100)
+    unanswerable_blocks: int = setting(2, "made of a question without an answer", unit="rows", ge=1, le=100)
     together: int = setting(
-        0, "best blocks of a question that are learnt together; 0: rows that are learnt one by one", ge=0, le=100
+        0,
+        "of a question, the best ones, that are learnt together; 0: rows that are learnt one by one",
+        unit="blocks",
+        ge=0,
+        le=100,
     )
 
 
@@ -185,11 +192,11 @@ class ReaderConfig(Settings):
     """Reading comprehension: the reader alone, on questions that are each paired with one block."""
 
     seed: Seed = setting(1, _SEED)
-    steps: int = setting(1000, "of training", ge=1)
-    batch: int = setting(32, "rows per step; rows that are learnt together count as one", ge=1)
-    at_once: int = setting(16, "rows whose graph is in memory together; at least those of a question", ge=1)
-    least_blocks: int = setting(4, "fewest blocks read of a question's that are learnt together", ge=1)
-    frozen_layers: Count = setting(0, "layers of the reader, from the first, that are not trained")
+    steps: int = setting(1000, "of training", unit="steps", ge=1)
+    batch: int = setting(32, "per step; rows that are learnt together count as one", unit="rows", ge=1)
+    at_once: int = setting(16, "whose graph is in memory together; at least those of a question", unit="rows", ge=1)
+    least_blocks: int = setting(4, "read at least, of a question's that are learnt together", unit="blocks", ge=1)
+    frozen_layers: Count = setting(0, "of the reader, from the first, that are not trained", unit="layers")
     low_rank: Count = setting(
         0,
         "rank of the change that each matrix is given, stored beside the weights (LoRA); a model's own change of at "
@@ -202,8 +209,8 @@ class ReaderConfig(Settings):
     reader_lr: Positive = setting(4e-5, "peak learning rate of the reader's layers")
     head_lr: Positive = setting(5e-4, "peak learning rate of the span scores, which start untrained")
     holdout: Share = setting(0.01, "share of the questions held out, chosen by a hash of the question")
-    checkpoint_every: int = setting(100, _CHECKPOINT, ge=1)
-    metrics_every: int = setting(10, _METRICS, ge=1, le=_METRICS_AT_MOST)
+    checkpoint_every: int = setting(100, _CHECKPOINT, unit="steps", ge=1)
+    metrics_every: int = setting(10, _METRICS, unit="steps", ge=1, le=_METRICS_AT_MOST)
     warmup: Share = setting(0.06, _WARMUP)
     weight_decay: NotNegative = setting(0.01, _DECAY)
     clip: Positive = setting(1.0, _CLIP)
@@ -216,13 +223,15 @@ class RetrieverConfig(Settings):
     seed: Seed = setting(1, _SEED)
     take: Counts = setting({}, _TAKE)
     repeat: Counts = setting({}, _REPEAT)
-    epochs: int = setting(2, "passes over the questions of each index", ge=1)
-    batch: int = setting(64, "questions per step, all searched for in one index", ge=2)
+    epochs: int = setting(2, "over the questions of each index", unit="passes", ge=1)
+    batch: int = setting(64, "per step, all searched for in one index", unit="questions", ge=2)
     right_within: int = setting(
-        30, "a block counts as right if it holds an answer and is among this many nearest before training", ge=1
+        30, "nearest before training; one of these that holds an answer counts as right", unit="blocks", ge=1
     )
-    competing: int = setting(100, "nearest blocks that a question's right ones are to be told from", ge=2, le=1000)
-    others: Count = setting(24, "blocks to be told from that are taken from each other question's nearest")
+    competing: int = setting(
+        100, "nearest to a question, from which its right ones are to be told", unit="blocks", ge=2, le=1000
+    )
+    others: Count = setting(24, "taken from each other question's nearest, to be told from as well", unit="blocks")
     low_rank: Count = setting(
         16,
         "rank of the change that each matrix is given, stored beside the weights (LoRA); a model's own change of at "
@@ -231,8 +240,8 @@ class RetrieverConfig(Settings):
     query_lr: Positive = setting(5e-4, "peak learning rate of the query embedder's layers; without low_rank: 2e-5")
     dense_lr: Positive = setting(1e-4, "peak learning rate of the projection to D dimensions")
     holdout: Share = setting(0.01, "share of the questions that recall is measured with, chosen by a hash")
-    checkpoint_every: int = setting(250, _CHECKPOINT, ge=1)
-    metrics_every: int = setting(10, _METRICS, ge=1, le=_METRICS_AT_MOST)
+    checkpoint_every: int = setting(250, _CHECKPOINT, unit="steps", ge=1)
+    metrics_every: int = setting(10, _METRICS, unit="steps", ge=1, le=_METRICS_AT_MOST)
     warmup: Share = setting(0.03, _WARMUP)
     weight_decay: NotNegative = setting(0.01, _DECAY)
     clip: Positive = setting(1.0, _CLIP)
@@ -242,14 +251,18 @@ class FinetuneConfig(Settings):
     """Fine-tuning on questions with answers."""
 
     seed: Seed = setting(1, _SEED)
-    epochs: int = setting(3, "passes over the questions", ge=1)
-    batch: int = setting(16, "questions per step, over all processes", ge=1)
-    at_once: int = setting(8, "questions whose graph is in memory together", ge=1)
-    k: int = setting(5, "blocks read for a question (release: 5)", ge=1, le=MAX_K)
-    beam: Count = setting(0, "blocks in the softmax of the retriever's loss (release: 5000); 0: the whole corpus")
+    epochs: int = setting(3, "over the questions", unit="passes", ge=1)
+    batch: int = setting(16, _BATCH, unit="questions", ge=1)
+    at_once: int = setting(8, "whose graph is in memory together", unit="questions", ge=1)
+    k: int = setting(5, "read for a question (release: 5)", unit="blocks", ge=1, le=MAX_K)
+    beam: Count = setting(
+        0, "in the softmax of the retriever's loss (release: 5000); 0: the whole corpus", unit="blocks"
+    )
     examined: int = setting(
         200,
-        "most blocks of the beam where answers are regular expressions, which are searched for in each of them",
+        "of the beam that are looked at, at most, where answers are regular expressions, which are searched for in "
+        "each of them",
+        unit="blocks",
         ge=1,
         le=5000,  # the released beam
     )
@@ -270,8 +283,8 @@ class FinetuneConfig(Settings):
     head_lr: Positive = setting(1e-5, "peak learning rate of the span scores (of an untrained reader: 5e-4)")
     repeat: Counts = setting({}, _REPEAT)
     holdout: Share = setting(0.03, "share of the questions held out, chosen by a hash of the question")
-    checkpoint_every: int = setting(250, _CHECKPOINT, ge=1)
-    metrics_every: int = setting(10, _METRICS, ge=1, le=_METRICS_AT_MOST)
+    checkpoint_every: int = setting(250, _CHECKPOINT, unit="steps", ge=1)
+    metrics_every: int = setting(10, _METRICS, unit="steps", ge=1, le=_METRICS_AT_MOST)
     warmup: Share = setting(0.06, _WARMUP)
     weight_decay: NotNegative = setting(0.01, _DECAY)
     clip: Positive = setting(1.0, _CLIP)

@@ -16,7 +16,7 @@ from tests.web.console import another_model
 from tests.web.operating import ablation, question_set
 from tests.web.pages import stored
 from webapp.jobs.examples import NEW_JOBS
-from webapp.jobs.form import CountsField, JobForm, starting_values
+from webapp.jobs.form import CountsField, JobForm, differing, starting_values
 from webapp.jobs.schema import parameters_schema
 from webapp.jobs.serializers import KindSerializer
 from webapp.kinds import KINDS, Kind, ParameterError, startable
@@ -55,6 +55,49 @@ def test_every_setting_has_a_field_of_its_type(kind: Kind) -> None:
 
 def bounds(field: forms.Field) -> dict[str, float]:
     return {name: float(value) for name, value in field.widget.attrs.items() if name in ("min", "max")}
+
+
+def test_a_number_is_shown_with_its_unit_once() -> None:
+    form = JobForm(KINDS["finetune"], None, {})
+    labels = {name: form.fields[name].label for name in ("k", "epochs", "checkpoint_every", "query_lr")}
+    assert labels == {
+        "k": "k (blocks)",
+        "epochs": "Epochs (passes)",
+        "checkpoint_every": "Checkpoint every (steps)",
+        "query_lr": "Query lr",  # a pure number
+    }
+    assert str(form.fields["k"].help_text).startswith("read for a question")
+    assert JobForm(KINDS["ict"], None, {}).fields["steps"].label == "Steps"  # the name is the unit
+    own, default = differing(KINDS["ict"], {"steps": 2000, "batch": 64})
+    assert (own, default) == ([("Steps", "2,000")], [("Batch", "64 examples")])
+
+
+def test_the_schema_has_the_unit_and_every_limit() -> None:
+    own = parameters_schema(KINDS["finetune"])["properties"]
+    assert own["k"] == {
+        "type": "integer",
+        "default": 5,
+        "description": "blocks read for a question (release: 5) (from 1 to 50)",
+        "x-unit": "blocks",
+        "minimum": 1,
+        "maximum": 50,
+    }
+    assert {name: own["clip"].get(name) for name in ("type", "minimum", "exclusiveMinimum", "maximum", "x-unit")} == {
+        "type": "number",
+        "minimum": 0,
+        "exclusiveMinimum": True,
+        "maximum": None,
+        "x-unit": None,
+    }
+    assert (own["dropout"]["maximum"], own["dropout"]["exclusiveMaximum"]) == (1, True)
+    assert own["repeat"]["additionalProperties"] == {"type": "integer", "minimum": 0}
+    exported = parameters_schema(KINDS["export"])["properties"]
+    assert exported["min_probability"]["nullable"] and exported["min_probability"]["type"] == "number"
+    assert re.fullmatch(exported["name"]["pattern"], "finds more 2.0")
+    assert not re.fullmatch(exported["name"]["pattern"], ".hidden")
+    assert parameters_schema(KINDS["spans"])["properties"]["tagger"]["enum"] == ["spacy", "links", "dates"]
+    (told,) = [one for one in KindSerializer(KINDS["finetune"]).data["settings"] if one["name"] == "k"]
+    assert (told["unit"], told["help"]) == ("blocks", "read for a question (release: 5)")
 
 
 def test_an_ablation_is_told_what_its_toml_tells() -> None:
@@ -99,8 +142,9 @@ def test_a_person_first_meets_an_ablations_budget_alone() -> None:
         *(KINDS[name].title for name in AblationConfig.model_fields),
     ]
     assert [[field.label for field in group.often] for group in groups] == [
-        *(["Rows"], ["Steps", "Batch"], ["Steps", "Batch"]),
-        *(["Steps", "Batch", "k", "Refresh every"], ["Epochs", "Batch", "k"], ["k", "Score scale"]),
+        *(["Rows"], ["Steps", "Batch (examples)"], ["Steps", "Batch (examples)"]),
+        ["Steps", "Batch (examples)", "k (blocks)", "Refresh every (steps)"],
+        *(["Epochs (passes)", "Batch (questions)", "k (blocks)"], ["k (blocks)", "Score scale"]),
     ]
     assert not any(group.unfold for group in groups)
 

@@ -19,7 +19,7 @@ class Deduplicate(Task):
     queue = "default"
 
     questions: tuple[QuestionsToLearn, ...] = artefact("the questions to go through")
-    most: int = setting(1000, "questions that are kept at most", ge=1)
+    most: int = setting(1000, "that are kept at most", unit="questions", ge=1)
     output: Path = runtime(help="file to write")
 
 

@@ -228,7 +228,8 @@ def _record_field(one: Input) -> forms.Field:
 
 
 def _setting_field(one: Setting) -> forms.Field:
-    options: dict[str, Any] = {"label": _label(_within(one.name)), "help_text": _help_text(one)}
+    label, unit = _label(_within(one.name)), one.unit_to_show
+    options: dict[str, Any] = {"label": f"{label} ({unit})" if unit else label, "help_text": _help_text(one)}
     if one.kind is bool:
         return forms.BooleanField(required=False, **options)
     if one.kind is dict:
@@ -310,7 +311,8 @@ def differing(kind: Kind, parameters: Mapping[str, Any]) -> tuple[list[tuple[str
     for one in kind.described():
         if one.name in parameters:
             value = parameters[one.name]
-            (default if value == one.default else own).append((_label(one.name), _formatted(value)))
+            shown = f"{_formatted(value)} {one.unit_to_show}".rstrip()
+            (default if value == one.default else own).append((_label(one.name), shown))
     return own, default
 
 

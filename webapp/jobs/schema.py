@@ -1,25 +1,30 @@
 """The parameters of each kind of job as JSON Schema: for the API's description, and for clients that build a form.
 
-Generated from `webapp.kinds`, which also validates requests, so description and validation cannot differ.
+pydantic generates the schema of the settings from the models that also validate requests, so description and
+validation cannot differ.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from drf_spectacular.extensions import OpenApiSerializerExtension
 from drf_spectacular.plumbing import ResolvedComponent
 
-from realm_core.settings import ANY, Setting
+from realm_core.settings import ANY, Setting, json_schemas
 from webapp.kinds import Input, Kind, startable
 
 TYPES: Final = {int: "integer", float: "number", str: "string", bool: "boolean", dict: "object", list: "array"}
+# What `setting` adds to pydantic's schema, and a title that only repeats the name.
+_NO_KEYWORDS: Final = frozenset(("setting", "unit", "flag", "title"))
 
 
 def parameters_schema(kind: Kind) -> dict[str, Any]:
     """JSON Schema (as OpenAPI 3.0 has it) of the parameters of a kind."""
     properties = {one.name: _input_schema(one) for one in kind.inputs}
-    properties |= {one.name: _setting_schema(one) for one in kind.described()}
+    generated = json_schemas(kind.task)
+    properties |= {one.name: _setting_schema(one, generated[one.name]) for one in kind.described()}
     schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     needed = [one.name for one in kind.inputs if one.required]
     return schema | ({"required": needed} if needed else {})
@@ -34,26 +39,24 @@ def _input_schema(one: Input) -> dict[str, Any]:
     return {"type": "integer", "description": says} | ({} if one.required else {"nullable": True})
 
 
-def _setting_schema(one: Setting) -> dict[str, Any]:
-    limit = one.limit
+def _setting_schema(one: Setting, generated: Mapping[str, Any]) -> dict[str, Any]:
+    """pydantic's schema, with unit and limits in words. OpenAPI 3.0 differs from it in null and exclusive bounds."""
+    alternatives = generated.get("anyOf", [])
+    (made,) = [other for other in alternatives if other["type"] != "null"] or [generated]
+    says = f"{one.unit} {one.help}".lstrip()
     schema: dict[str, Any] = {
-        "type": TYPES[one.kind],
-        "default": one.default,
-        "description": one.help if limit == ANY else f"{one.help} ({limit.says})",
+        "type": made["type"],
+        "default": generated["default"],
+        "description": says if one.limit == ANY else f"{says} ({one.limit.says})",
     }
-    if one.optional:
+    if one.unit:
+        schema["x-unit"] = one.unit
+    if alternatives:
         schema["nullable"] = True
-    if one.kind is list:
-        schema |= {"items": {"type": "string", "enum": list(limit.choices)}, "minItems": 1, "uniqueItems": True}
-    if one.kind is dict:
-        schema["additionalProperties"] = {"type": "integer", "minimum": 0}
-    if limit.low is not None:
-        schema["minimum"] = limit.low
-    if limit.high is not None:
-        schema["maximum"] = limit.high
-    if limit.choices and one.kind is not list:
-        schema["enum"] = list(limit.choices)
-    return schema
+    for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if exclusive in made:
+            schema |= {bound: made[exclusive], exclusive: True}
+    return schema | {name: value for name, value in made.items() if name not in _NO_KEYWORDS | schema.keys()}
 
 
 class NewJobScheme(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
@@ -75,6 +78,7 @@ class NewJobScheme(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
                 object=kind.title,
                 schema={
                     "type": "object",
+                    "title": kind.title,
                     "description": kind.about,
                     "required": ["kind", "parameters"],
                     "properties": {

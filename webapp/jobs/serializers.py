@@ -177,7 +177,8 @@ class SettingSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="A stage's setting starts with the stage and a dot: pretrain.steps.")
     type = _TypeField(source="kind", choices=list(TYPES.values()))
     default = serializers.JSONField()
-    help = serializers.CharField()
+    unit = serializers.CharField(allow_blank=True, help_text="Of a number, in the plural; empty: it has none.")
+    help = serializers.CharField(help_text="Continues the unit, if there is one: blocks, read for a question.")
     limit = LimitSerializer()
     files = serializers.SerializerMethodField(
         help_text="The files in the data folder's sources/; null if the setting names no file."
