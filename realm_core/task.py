@@ -93,7 +93,8 @@ class Task(Settings):
 
     activity, summary: on the command line. code: the module of `main(task, activity)`; its own if empty. kind, title,
     about, group: of the job, for people. queue: of the workers that run it; "": it is no job. by_hand: whether a person
-    may start one; a part of another job is started by that job. makes: the record that results: model, corpus, index,
+    may start one; a part of another job is started by that job. companion: whether, as a part, it runs beside its
+    whole and not before it. makes: the record that results: model, corpus, index,
     base (a corpus with its index), deployment (of a base), spans or evaluation; "": none. leaves: the folder with its
     result inside its run folder, if that is no record.
     devices: how many it uses at most. distributed: whether it uses all free ones, under torchrun if these are several
@@ -109,6 +110,7 @@ class Task(Settings):
     group: ClassVar[str] = ""
     queue: ClassVar[Literal["", "default", "index", "train"]] = ""
     by_hand: ClassVar[bool] = True
+    companion: ClassVar[bool] = False
     makes: ClassVar[Literal["", "model", "corpus", "index", "base", "deployment", "spans", "evaluation"]] = ""
     leaves: ClassVar[str] = "output"
     devices: ClassVar[int] = 1

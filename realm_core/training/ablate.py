@@ -35,7 +35,7 @@ from realm_core.runs.folder import LOCK, RunFolder
 from realm_core.runs.locks import only_one
 from realm_core.runs.part import run_part
 from realm_core.salient.cache import MANIFEST_FILE, SalientSpans
-from realm_core.training.ablation import BM25, ROWS, AblationConfig
+from realm_core.training.ablation import BM25, ROWS, ZERO_SHOT, AblationConfig
 from realm_core.training.ablation_plan import AblationPlan, AblationSizes, AblationStage
 from realm_core.training.identity import differences
 from realm_core.training.learnt_questions import files_by_name
@@ -201,7 +201,7 @@ def _results(
         after = {dev: _result(plan, f"evaluate-{name}.{dev}") for dev in sets}
         before = after  # BM25 is not trained
         if row.retriever != BM25:
-            before = {dev: _result(plan, f"zero-shot-{row.retriever}.{dev}") for dev in sets}
+            before = {dev: _result(plan, f"{ZERO_SHOT}-{row.retriever}.{dev}") for dev in sets}
         rows.append(
             {
                 "name": name,

@@ -11,6 +11,8 @@ from realm_core.settings import NotNegative, Positive, SettingError, Settings, s
 from realm_core.training.config import FinetuneConfig, IctConfig, MlmConfig, PretrainConfig
 
 BASELINE, BM25 = "baseline", "bm25"
+ZERO_SHOT = "zero-shot"  # the stage that measures retrievers, which no kind of job does alone
+ZERO_SHOT_TITLE = "Retrievers before fine-tuning"
 STALE = 30  # refreshes are this many times rarer, as in the paper
 
 

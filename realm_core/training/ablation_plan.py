@@ -19,7 +19,7 @@ from realm_core.index.tasks import Index
 from realm_core.model.tasks import Combine
 from realm_core.runs.folder import RunFolder
 from realm_core.task import Task
-from realm_core.training.ablation import BASELINE, BM25, ROWS, AblationRow
+from realm_core.training.ablation import BASELINE, BM25, ROWS, ZERO_SHOT, AblationRow
 from realm_core.training.tasks import Ablate, Finetune, Ict, Mlm, Pretrain
 
 _BACKWARD = 3  # training on a sequence costs about three times as much as reading it
@@ -117,7 +117,7 @@ class AblationPlan:
             found_by = {"index": self._index(row.retriever)}
             for dev in ablate.dev:
                 untuned = self._model(row.retriever)
-                self._evaluate("zero-shot", row.retriever, dev, model=untuned, k=1, **found_by)
+                self._evaluate(ZERO_SHOT, row.retriever, dev, model=untuned, k=1, **found_by)
         tuned = self._output / "tuned" / name
         task = Finetune(
             model=learnt_by,

@@ -158,6 +158,7 @@ class Refresh(Task):
     about = "A part of a pre-training."
     queue = "index"
     by_hand = False
+    companion = True
     yields = 9  # its trainer comes first
 
     trainer_run: Path = runtime(help="run folder of the training to serve")

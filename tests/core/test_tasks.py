@@ -77,6 +77,7 @@ def test_a_pretraining_has_its_builder_beside_it_and_says_so_to_its_trainer() ->
     task = example(Pretrain)
     assert isinstance(task, Pretrain) and task.beside() == [JobPart("refresh", {})]
     assert '--set=refresh="elsewhere"' in argv(task.as_job())
+    assert [kind for kind, one in JOBS.items() if one.companion] == ["refresh"]
     builder = example(Refresh).within(task, Path("/run"))
     assert argv(builder) == ["refresh", "--trainer-run=/run", "--corpus=/x"]
     alone = example(Pretrain, settings=PretrainConfig(refresh="never"))

@@ -184,18 +184,20 @@ def test_the_rows_of_an_ablation_are_compared_stage_by_stage(job: Job, staff: Pe
     row_of("ict", "", 10, ict__loss=3.0, ict__held_out__loss=3.5)
     row_of("pretrain", "stale", 10, pretrain__loss=2.0, pretrain__null_share=0.5)
     realm = row_of("pretrain", "realm", 10, pretrain__loss=1.0, pretrain__held_out__loss=1.5)
+    row_of("zero-shot", "realm", 5, **{"zero-shot.recall@5": 0.75})
     row_of("evaluate", "bm25", 5, **{"evaluate.exact_match": 0.25, "evaluate.recall@5": 0.5})
     shown = [(curve.stage, curve.panel.title, dict(curve.lines)) for curve in plots.curves(job.pk)]
     assert shown == [
-        ("Warming up the embedder (ICT)", "Loss", {"training": [(10.0, 3.0)], "held out": [(10.0, 3.5)]}),
-        ("Pre-training", "Loss, training", {"realm": [(10.0, 1.0)], "stale": [(10.0, 2.0)]}),
-        ("Pre-training", "Loss, held out", {"realm": [(10.0, 1.5)]}),
-        ("Pre-training", "Prior of the null block", {"stale": [(10.0, 0.5)]}),
-        ("Evaluation: dev", "Exact match so far", {"bm25": [(5.0, 0.25)]}),
-        ("Evaluation: dev", "Recall@5 so far", {"bm25": [(5.0, 0.5)]}),
+        ("Warm up the embedder (ICT)", "Loss", {"training": [(10.0, 3.0)], "held out": [(10.0, 3.5)]}),
+        ("Pre-train", "Loss, training", {"realm": [(10.0, 1.0)], "stale": [(10.0, 2.0)]}),
+        ("Pre-train", "Loss, held out", {"realm": [(10.0, 1.5)]}),
+        ("Pre-train", "Prior of the null block", {"stale": [(10.0, 0.5)]}),
+        ("Retrievers before fine-tuning", "Recall@5 so far", {"realm": [(5.0, 0.75)]}),
+        ("Evaluate: dev", "Exact match so far", {"bm25": [(5.0, 0.25)]}),
+        ("Evaluate: dev", "Recall@5 so far", {"bm25": [(5.0, 0.5)]}),
     ]
     curves = {curve.slug: curve for curve in plots.curves(job.pk)}
-    assert list(curves) == ["0-loss", "1-loss", "1-loss-1", "1-null-share", "2-so-far", "2-so-far-1"]
+    assert list(curves) == ["0-loss", "1-loss", "1-loss-1", "1-null-share", "2-so-far-1", "3-so-far", "3-so-far-1"]
     # What has not changed keeps its address, and a row its looks.
     assert curves["1-loss"].at == realm.pk and curves["0-loss"].at < realm.pk
     assert curves["1-loss"].styles == (0, 6) and curves["1-null-share"].styles == (6,)

@@ -17,7 +17,8 @@ from uuid import UUID
 
 from cachetools import LRUCache
 
-from realm_core.training.ablation import ROWS
+from realm_core.tasks import JOBS
+from realm_core.training.ablation import ROWS, ZERO_SHOT, ZERO_SHOT_TITLE
 from webapp.models import JobMetric
 from webapp.pages import drawing
 
@@ -114,16 +115,8 @@ PANELS: Final = (
 # For trainings without retrieval.
 _ALONE: Final = Panel("accuracy", "Accuracy", (("accuracy", "training"), ("held_out.accuracy", "held out")), share=True)
 
-
 # Stages of an ablation, as headings.
-_STAGE_TITLES: Final = {
-    "ict": "Warming up the embedder (ICT)",
-    "mlm": "Warming up the encoder (MLM)",
-    "pretrain": "Pre-training",
-    "zero-shot": "Retrievers before fine-tuning",
-    "finetune": "Fine-tuning",
-    "evaluate": "Evaluation",
-}
+_STAGE_TITLES: Final = {kind: task.title for kind, task in JOBS.items()} | {ZERO_SHOT: ZERO_SHOT_TITLE}
 _STYLES: Final = {row: number for number, row in enumerate(ROWS)}
 _FIGURES: Final = {figure for panel in PANELS for figure, _ in panel.lines}
 

@@ -7,6 +7,8 @@ from typing import Final
 
 from django.db import models
 
+from realm_core.tasks import JOBS
+
 
 class JobState(models.TextChoices):
     """The state of a job; `webapp/models/job.py` draws the transitions."""
@@ -50,4 +52,5 @@ ACTIVE: Final = (JobState.QUEUED, *HELD)
 RESUMABLE: Final = (JobState.FAILED, JobState.STOPPED, JobState.INTERRUPTED)
 FINISHED: Final = (JobState.SUCCEEDED, *RESUMABLE)
 UNFINISHED: Final = (*ACTIVE, JobState.INTERRUPTED)  # interrupted jobs resume by themselves
-COMPANION_KINDS: Final = (JobKind.REFRESH,)  # run as long as the job that they are a part of
+# Run as long as the job that they are a part of.
+COMPANION_KINDS: Final = tuple(kind for kind, task in JOBS.items() if task.companion)
