@@ -51,6 +51,7 @@ from realm_client._operating import (
     Setting,
     SourceFile,
     SpanSet,
+    StartingSchedule,
 )
 from realm_client._preview import AskedAnew, Preview, TriedAnswer
 from realm_client._records import (
@@ -143,6 +144,7 @@ __all__ = [
     "Setting",
     "SourceFile",
     "SpanSet",
+    "StartingSchedule",
     "TooManyRequests",
     "Touched",
     "TouchedAnswer",

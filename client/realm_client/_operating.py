@@ -52,6 +52,7 @@ class SourceFile:
 class Setting:
     """A setting of a kind of job. type: integer, number, string, boolean, object or array.
 
+    unit: of a number, such as blocks; help continues it: "read for a question". "": it has none.
     files: those that it may name; None: it names no file.
     """
 
@@ -61,6 +62,7 @@ class Setting:
     help: str
     limit: Limit
     files: tuple[SourceFile, ...] | None = None
+    unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,19 @@ class Kind:
 
 
 @dataclass(frozen=True)
+class StartingSchedule:
+    """The schedule that started a job. name: its corpus, and when it runs, in words."""
+
+    id: int
+    name: str
+
+
+@dataclass(frozen=True)
 class Job:
-    """A job of the server. result: what came of it; error: why it failed, in a sentence."""
+    """A job of the server. result: what came of it; error: why it failed, in a sentence.
+
+    schedule: what started it, by itself or because a person ran it; None: no schedule did, or it was removed.
+    """
 
     id: str
     kind: str
@@ -101,6 +114,7 @@ class Job:
     created_at: datetime
     result: dict[str, Any] | None = None
     error: str = ""
+    schedule: StartingSchedule | None = None
 
     @property
     def is_over(self) -> bool:

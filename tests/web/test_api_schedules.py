@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from tests.web.conftest import Person
 from tests.web.console import another_model, question_set
@@ -125,6 +126,26 @@ def test_it_runs_now(client: Client) -> None:
     nothing = post(client, f"schedules/{schedule['id']}/run").json()
     assert nothing["last_job"] is None and nothing["last_outcome"].startswith("No model is deployed")
     problem(post(client, "schedules/999/run"), 404)
+
+
+def test_a_job_names_the_schedule_that_started_it(client: Client, django_assert_max_num_queries: Any) -> None:
+    settings = WEEKLY | {"ingest": False, "model": another_model(block_hash="b").pk}
+    pk = post(client, "schedules", settings).json()["id"]
+    by_hand = post(client, f"schedules/{pk}/run").json()["last_job"]
+    named = {"id": pk, "name": "Index of vital-en, every Sunday at 02:30 UTC"}
+    assert client.get(f"/api/v1/jobs/{by_hand}").json()["schedule"] == named
+    Job.objects.update(state="succeeded")
+
+    Schedule.objects.update(due_at=timezone.now())
+    (by_itself,) = scheduling.run_due()
+    part = Job.objects.create(kind="index-shard", parent=by_itself)
+    own = Job.objects.create(kind="index")
+    found = {one["id"]: one["schedule"] for one in listed(client, "jobs")}
+    assert found == {by_hand: named, str(by_itself.pk): named, str(part.pk): named, str(own.pk): None}
+    with django_assert_max_num_queries(8):  # not one for each job
+        assert len(client.get("/api/v1/jobs").json()["results"]) == 4
+    assert client.delete(f"/api/v1/schedules/{pk}").status_code == 204
+    assert client.get(f"/api/v1/jobs/{by_hand}").json()["schedule"] is None
 
 
 def test_settings_are_changed_while_it_goes_on(client: Client) -> None:

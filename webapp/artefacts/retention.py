@@ -187,7 +187,11 @@ def _unused_corpora(rule: RetentionRule, going: Collection[int]) -> list[Removal
     """
     seen: dict[str, int] = {}
     found = []
-    rebuilt = set(CorpusSnapshot.every.filter(Exists(_begun_by_schedules("job"))).values_list("pk", flat=True))
+    rebuilt = set(
+        CorpusSnapshot.every.filter(Exists(Schedule.beginnings().filter(job=OuterRef("job")))).values_list(
+            "pk", flat=True
+        )
+    )
     for corpus in CorpusSnapshot.every.all():
         if corpus.removed_at is None:
             seen[corpus.name] = seen.get(corpus.name, 0) + 1
@@ -200,17 +204,13 @@ def _unused_corpora(rule: RetentionRule, going: Collection[int]) -> list[Removal
     return found
 
 
-def _begun_by_schedules(job: str) -> QuerySet[AuditEntry]:
-    """What says of a job that a schedule started it, by itself or because a person ran it. job: its outer reference."""
-    by_itself = Q(action="job.start", name__startswith=Schedule.AUDIT_NAME)
-    return AuditEntry.objects.filter(by_itself | Q(action="schedule.run"), job=OuterRef(job))
-
-
 def _uses_of_rebuilt(corpus: CorpusSnapshot, going: Collection[int] = ()) -> Iterator[str]:
     """`uses_of_corpus`, and what a person made of it. A schedule at work names its corpus."""
     yield from uses_of_corpus(corpus, going)
     ingests = Job.objects.filter(kind=JobKind.INGEST, result__corpus=corpus.pk)
-    by_persons = ingests.exclude(Exists(_begun_by_schedules("pk")))  # who found the same in the source
+    by_persons = ingests.exclude(
+        Exists(Schedule.beginnings().filter(job=OuterRef("pk")))
+    )  # who found the same in the source
     for made in (corpus.span_sets, corpus.model_versions, Schedule.objects.filter(corpus=corpus), by_persons):
         if made.exists():
             yield "Something was made of it, or is being made."

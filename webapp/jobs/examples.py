@@ -63,6 +63,7 @@ JOB: Final[dict[str, Any]] = {
     "settings_of": None,
     "pinned": False,
     "created_by": "stella",
+    "schedule": None,
     "created_at": "2026-01-31T12:00:00Z",
     "queued_at": "2026-01-31T12:00:00Z",
     "started_at": "2026-01-31T12:00:01Z",
@@ -77,7 +78,10 @@ JOB: Final[dict[str, Any]] = {
 STOPPING: Final[dict[str, Any]] = {**JOB, "state": "stopping"}
 RESUMED: Final[dict[str, Any]] = {**JOB, "state": "queued", "queued_at": "2026-01-31T13:00:00Z"}
 
-LISTED_JOB: Final = {name: value for name, value in JOB.items() if name not in ("last_metrics", "parts", "made")}
+LISTED_JOB: Final = {name: value for name, value in JOB.items() if name not in ("last_metrics", "parts", "made")} | {
+    "created_by": None,
+    "schedule": {"id": 2, "name": "Index of handbook, every Sunday at 02:30 UTC"},
+}
 
 WRONG_JOB: Final[dict[str, Any]] = {
     "type": "about:blank",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Final
+from uuid import UUID
 
 from django.db.models import QuerySet
 from rest_framework import serializers
@@ -10,8 +12,9 @@ from rest_framework import serializers
 from realm_core.settings import FILE, Setting
 from realm_core.tasks import JOBS
 from webapp.jobs.schema import TYPES, parameters_schema
+from webapp.jobs.service import schedules_of
 from webapp.kinds import Kind
-from webapp.models import Job, JobMetric, Queue
+from webapp.models import Job, JobMetric, Queue, Schedule
 from webapp.rest.serializers import RecordSerializer, StrictCharField, StrictSerializer, person_field
 from webapp.sources.service import sources
 
@@ -39,6 +42,16 @@ class MetricSerializer(RecordSerializer):
         fields = ["id", "step", "time", "values"]
 
 
+class StartingScheduleSerializer(RecordSerializer):
+    """The schedule that started a job."""
+
+    name = serializers.CharField(source="__str__", help_text="Its corpus, and when it runs, in words.")
+
+    class Meta:
+        model = Schedule
+        fields = ["id", "name"]
+
+
 class JobSerializer(RecordSerializer):
     """A job."""
 
@@ -53,6 +66,10 @@ class JobSerializer(RecordSerializer):
         allow_null=True, help_text="When an interrupted job resumes by itself; null: only on request."
     )
     created_by = person_field()
+    schedule = serializers.SerializerMethodField(
+        help_text="The schedule that started it, or its whole, by itself or because a person ran it; null: none did, "
+        "or it was removed."
+    )
     ran_before_s = serializers.SerializerMethodField(
         help_text="Seconds that it ran in all before it was last resumed; started_at is of the time since."
     )
@@ -61,9 +78,29 @@ class JobSerializer(RecordSerializer):
         model = Job
         fields = [
             *("id", "kind", "title", "queue", "state", "parameters", "progress", "result", "error", "attempt"),
-            *("parent", "settings_of", "pinned", "created_by", "created_at", "queued_at", "started_at", "finished_at"),
+            *(
+                "parent",
+                "settings_of",
+                "pinned",
+                "created_by",
+                "schedule",
+                "created_at",
+                "queued_at",
+                "started_at",
+                "finished_at",
+            ),
             *("ran_before_s", "resumes_at"),
         ]
+
+    def get_schedule(self, job: Job) -> StartingScheduleSerializer(allow_null=True):  # type: ignore[valid-type]
+        """From the audit trail, which is asked once for all jobs of a list."""
+        found = self._schedules.get(job.pk)
+        return None if found is None else StartingScheduleSerializer(found).data
+
+    @cached_property
+    def _schedules(self) -> dict[UUID, Schedule]:
+        shown: Any = self.instance if self.parent is None else self.parent.instance
+        return schedules_of(shown if isinstance(shown, list) else [shown])
 
     def get_ran_before_s(self, job: Job) -> float:
         """The time of all earlier attempts."""

@@ -90,6 +90,22 @@ def who_started(jobs: Collection[Job]) -> dict[uuid.UUID, User | Schedule | str]
     return started
 
 
+def schedules_of(jobs: Collection[Job]) -> dict[uuid.UUID, Schedule]:
+    """Job's id → the schedule that started it, by itself or because a person ran it; of a part, that of its whole.
+
+    A schedule that was removed is left out.
+    """
+    entries = Schedule.beginnings().filter(job__in={job.parent_id or job.pk for job in jobs})
+    # Who ran a schedule by hand is the name there, and the schedule's number among the details.
+    names = {
+        job_id: name if action == "job.start" else f"{Schedule.AUDIT_NAME}{details['schedule']}"
+        for job_id, action, name, details in entries.values_list("job_id", "action", "name", "details")
+    }
+    schedules = {one.audit_name: one for one in Schedule.of_audit_names(set(names.values()))}
+    found = {job.pk: schedules.get(names.get(job.parent_id or job.pk, "")) for job in jobs}
+    return {pk: schedule for pk, schedule in found.items() if schedule is not None}
+
+
 def stop(job: Job, *, by: User | str | None) -> bool:
     """Ask a job and its parts to stop. False: it has ended."""
     with transaction.atomic():

@@ -9,6 +9,8 @@ from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
+from webapp.models.audit import AuditEntry
+
 # The longest times, beyond which a date may have no year.
 MOST_HOURS: Final = 8_784  # a leap year
 _MOST_DAYS: Final = 10_000
@@ -122,6 +124,12 @@ class Schedule(models.Model):
         """The schedules with these names in the audit trail."""
         numbers = [name.removeprefix(cls.AUDIT_NAME) for name in names if name.startswith(cls.AUDIT_NAME)]
         return list(cls.objects.filter(pk__in=[number for number in numbers if number.isdecimal()]))
+
+    @classmethod
+    def beginnings(cls) -> models.QuerySet[AuditEntry]:
+        """What the audit trail says of jobs that a schedule started, by itself or because a person ran it."""
+        by_itself = models.Q(action="job.start", name__startswith=cls.AUDIT_NAME)
+        return AuditEntry.objects.filter(by_itself | models.Q(action="schedule.run"))
 
     @property
     def when(self) -> str:
