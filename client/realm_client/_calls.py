@@ -102,6 +102,15 @@ class ScheduleChanges(ScheduleSettings, total=False):
     trigger: str
 
 
+class RetentionChanges(TypedDict, total=False):
+    """What is to hold of the rule of retention from now on; what is left out stays. Days: `RetentionRule`."""
+
+    enabled: bool
+    generations: int
+    run_days: int
+    answer_days: int
+
+
 @dataclass
 class Patience:
     """How long, and perhaps how often, one request is retried.

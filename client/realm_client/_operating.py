@@ -278,6 +278,21 @@ class Schedule:
 
 
 @dataclass(frozen=True)
+class RetentionRule:
+    """What is kept of old work. enabled: it is removed by itself. generations: indexes kept of each corpus.
+
+    run_days: that run folders of ended jobs are kept. answer_days: that questions asked without an account are kept,
+    whether it is enabled or not; 0: for ever.
+    """
+
+    enabled: bool
+    generations: int
+    run_days: int
+    answer_days: int
+    changed_at: datetime
+
+
+@dataclass(frozen=True)
 class AuditEntry:
     """What a person, or something by itself, did: `name` is who. details: settings, and what a person confirmed."""
 

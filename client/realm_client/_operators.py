@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
 
 from realm_client import _operating as operating
-from realm_client._calls import JSON_LINES, Call, Filters, ScheduleChanges, ScheduleSettings, segment
+from realm_client._calls import JSON_LINES, Call, Filters, RetentionChanges, ScheduleChanges, ScheduleSettings, segment
 from realm_client._sending import Sending
 
 
@@ -175,6 +175,14 @@ class Operators(Sending):
     def remove_schedule(self, schedule_id: int) -> None:
         """Remove a schedule; the jobs that it started stay."""
         self._do(Call("DELETE", f"/schedules/{schedule_id}", None))
+
+    def retention(self) -> operating.RetentionRule:
+        """What is kept of old work, and how long questions that were asked without an account are."""
+        return self._do(Call("GET", "/retention", operating.RetentionRule))
+
+    def change_retention(self, **changes: Unpack[RetentionChanges]) -> operating.RetentionRule:
+        """Change the rule of retention; what is not given stays."""
+        return self._do(Call("PATCH", "/retention", operating.RetentionRule, body=dict(changes)))
 
     def run_schedule(self, schedule_id: int) -> operating.Schedule:
         """Run a schedule now. Its `last_job` is the job; None: `last_outcome` says why there is none."""

@@ -188,3 +188,20 @@ def test_the_audit_trail_is_read_page_by_page(client: Client, staff: Person, mem
     problem(client.post(address, {}, content_type="application/json"), 405)
     problem(TokenClient(member.user, "ask").get(address), 403)
     problem(TokenClient(staff.user, "documents").get(address), 403)
+
+
+def test_the_rule_of_retention_is_read_and_changed(client: Client) -> None:
+    before = client.get("/api/v1/retention").json()
+    assert (before["enabled"], before["generations"], before["run_days"], before["answer_days"]) == (False, 3, 30, 365)
+
+    def told(**changes: Any) -> Any:
+        return client.patch("/api/v1/retention", changes, content_type="application/json")
+
+    after = told(answer_days=0, enabled=True).json()
+    assert (after["enabled"], after["generations"], after["answer_days"]) == (True, 3, 0)
+    entry = AuditEntry.objects.get(action="retention.edit")
+    assert (entry.name, entry.details) == ("Stella", {"answer_days": 0, "enabled": True})
+    assert told().json() == after and AuditEntry.objects.filter(action="retention.edit").count() == 1
+    for wrong in ({"generations": 0}, {"run_days": 0}, {"answer_days": 10_001}, {"answer_days": "7"}, {"days": 1}):
+        assert problem(told(**wrong), 400)["errors"][0]["field"] == next(iter(wrong))
+    assert client.get("/api/v1/retention").json() == after

@@ -235,6 +235,7 @@ API = {
     "api-activate": Address("operate", POST, 422, ("deployment",), {}),  # its files are not there
     "api-schedules": Address("operate", GET, 200),
     "api-schedule": Address("operate", GET, 200, ("schedule",)),
+    "api-retention": Address("operate", GET, 200),
     "api-schedule-run": Address("operate", POST, 400, ("schedule",), {"a": 1}),
     "api-audit-trail": Address("operate", GET, 200),
 }
@@ -250,6 +251,7 @@ MORE = {
     "api-collection delete": Address("operate", "delete", 404, ("a collection",)),
     "api-purges post": Address("operate", POST, 400, body={}),
     "api-schedules post": Address("operate", POST, 400, body={}),
+    "api-retention patch": Address("operate", "patch", 200),
     "api-schedule patch": Address("operate", "patch", 200, ("schedule",)),
     "api-schedule delete": Address("operate", "delete", 404, (10**9,)),
     "api-deployments post": Address("operate", POST, 400, body={"index": 10**9}),

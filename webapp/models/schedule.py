@@ -13,8 +13,8 @@ from webapp.models.audit import AuditEntry
 
 # The longest times, beyond which a date may have no year.
 MOST_HOURS: Final = 8_784  # a leap year
-_MOST_DAYS: Final = 10_000
-_MOST_GENERATIONS: Final = 10_000
+MOST_DAYS: Final = 10_000
+MOST_GENERATIONS: Final = 10_000
 
 
 class Trigger(models.TextChoices):
@@ -148,17 +148,17 @@ class RetentionRule(models.Model):
     enabled = models.BooleanField(default=False)
     generations = models.PositiveSmallIntegerField(
         default=3,
-        validators=[MinValueValidator(1), MaxValueValidator(_MOST_GENERATIONS)],
+        validators=[MinValueValidator(1), MaxValueValidator(MOST_GENERATIONS)],
         help_text="Index generations kept of each corpus, the newest.",
     )
     run_days = models.PositiveSmallIntegerField(
         default=30,
-        validators=[MinValueValidator(1), MaxValueValidator(_MOST_DAYS)],
+        validators=[MinValueValidator(1), MaxValueValidator(MOST_DAYS)],
         help_text="Days that the run folder of a finished job is kept.",
     )
     answer_days = models.PositiveSmallIntegerField(
         default=365,
-        validators=[MaxValueValidator(_MOST_DAYS)],
+        validators=[MaxValueValidator(MOST_DAYS)],
         help_text="Days that questions asked without an account are kept, with their answers; 0: for ever.",
     )
     changed_at = models.DateTimeField(auto_now=True)

@@ -1,4 +1,4 @@
-"""Schedules over REST: list, read, create, change, remove, run now."""
+"""Schedules over REST: list, read, create, change, remove, run now; and the rule of retention: read, change."""
 
 from __future__ import annotations
 
@@ -10,14 +10,21 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
-from webapp.models import Schedule
+from webapp.artefacts import retention
+from webapp.models import RetentionRule, Schedule
 from webapp.rest.base import OperatorView
 from webapp.rest.lists import RecordList
 from webapp.rest.operation import given, operation, sent
 from webapp.rest.parameters import by_text, by_time, by_truth
 from webapp.schedules import examples
 from webapp.schedules import service as scheduling
-from webapp.schedules.serializers import NewScheduleSerializer, ScheduleChangesSerializer, ScheduleSerializer
+from webapp.schedules.serializers import (
+    NewScheduleSerializer,
+    RetentionChangesSerializer,
+    RetentionSerializer,
+    ScheduleChangesSerializer,
+    ScheduleSerializer,
+)
 
 _LIST: Final = RecordList(
     filters=(
@@ -106,6 +113,32 @@ class RunView(OperatorView):
         schedule = _schedule(schedule_id)
         scheduling.run_now(schedule, by=self.operator)
         return Response(ScheduleSerializer(schedule).data)
+
+
+class RetentionView(OperatorView):
+    """The rule of retention."""
+
+    @operation(
+        "retention",
+        "The rule of retention",
+        "What is kept of old work, and how long questions are kept that were asked without an account.",
+        gives=RetentionSerializer,
+        examples=[given("Rule", examples.RETENTION)],
+    )
+    def get(self, _request: Request) -> Response:
+        return Response(RetentionSerializer(RetentionRule.current()).data)
+
+    @operation(
+        "change_retention",
+        "Change the rule of retention",
+        "What is not given stays. The scheduler applies it every hour.",
+        takes=RetentionChangesSerializer,
+        gives=RetentionSerializer,
+        examples=[sent("Questions for 90 days", examples.RETENTION_CHANGES), given("Rule", examples.RETENTION)],
+    )
+    def patch(self, _request: Request, body: dict[str, Any]) -> Response:
+        rule = retention.change_rule(by=self.operator, **body) if body else RetentionRule.current()
+        return Response(RetentionSerializer(rule).data)
 
 
 def _schedules() -> QuerySet[Schedule]:

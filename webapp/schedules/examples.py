@@ -39,3 +39,13 @@ RUN: Final[dict[str, Any]] = {
     "last_outcome": "Reading the source of handbook again.",
     "last_job": "1f6c4f0e-2f0b-4f57-8f4c-2b1a6b8b6a10",
 }
+
+RETENTION_CHANGES: Final[dict[str, Any]] = {"answer_days": 90}
+
+RETENTION: Final[dict[str, Any]] = {
+    "enabled": True,
+    "generations": 3,
+    "run_days": 30,
+    "answer_days": 90,
+    "changed_at": "2026-01-31T12:00:00Z",
+}

@@ -9,8 +9,8 @@ from typing import Any, Final
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from webapp.models import ModelVersion, QuestionSet, Schedule, Trigger
-from webapp.models.schedule import MOST_HOURS, Weekday
+from webapp.models import ModelVersion, QuestionSet, RetentionRule, Schedule, Trigger
+from webapp.models.schedule import MOST_DAYS, MOST_GENERATIONS, MOST_HOURS, Weekday
 from webapp.rest.serializers import (
     RecordIdField,
     RecordSerializer,
@@ -97,3 +97,35 @@ class NewScheduleSerializer(ScheduleChangesSerializer):
 
     corpus_name = StrictCharField(help_text="Name of a corpus; its newest snapshot is indexed.")
     trigger = serializers.ChoiceField(Trigger.choices)
+
+
+class RetentionSerializer(RecordSerializer):
+    """The rule of retention. What is deployed, pinned or used is kept whatever it says."""
+
+    class Meta:
+        model = RetentionRule
+        fields = ["enabled", "generations", "run_days", "answer_days", "changed_at"]
+
+
+class RetentionChangesSerializer(StrictSerializer):
+    """Settings of the rule; what is not given stays."""
+
+    enabled = StrictBooleanField(
+        required=False, help_text="Whether old indexes, corpora and run folders are removed by themselves."
+    )
+    generations = StrictIntegerField(
+        required=False,
+        min_value=1,
+        max_value=MOST_GENERATIONS,
+        help_text="Indexes kept of each corpus, the newest ones, and as many of the corpora that schedules ingested.",
+    )
+    run_days = StrictIntegerField(
+        required=False, min_value=1, max_value=MOST_DAYS, help_text="Days that the run folder of an ended job is kept."
+    )
+    answer_days = StrictIntegerField(
+        required=False,
+        min_value=0,
+        max_value=MOST_DAYS,
+        help_text="Days that questions asked without an account are kept, with their answers, whether the rule is "
+        "enabled or not; 0: for ever. Accepted feedback stays.",
+    )

@@ -1,4 +1,4 @@
-"""Addresses of schedules and of retention, which one page shows. Retention is a page alone."""
+"""Addresses of schedules and of retention, which one page shows."""
 
 from django.urls import path
 
@@ -18,4 +18,5 @@ rest = [
     path("schedules", api.SchedulesView.as_view(), name="api-schedules"),
     path("schedules/<int:schedule_id>", api.ScheduleView.as_view(), name="api-schedule"),
     path("schedules/<int:schedule_id>/run", api.RunView.as_view(), name="api-schedule-run"),
+    path("retention", api.RetentionView.as_view(), name="api-retention"),
 ]
