@@ -61,6 +61,7 @@ REST = [
     *questions.rest,
     *explaining.rest,
     *jobs.rest,
+    *sources.rest,
     *artefacts.rest,
     *deployments.rest,
     *schedules.rest,

@@ -8,7 +8,16 @@ from typing import Any, Unpack
 
 from realm_client import _operating as operating
 from realm_client._async_sending import AsyncSending
-from realm_client._calls import JSON_LINES, Call, Filters, RetentionChanges, ScheduleChanges, ScheduleSettings, segment
+from realm_client._calls import (
+    JSON_LINES,
+    Call,
+    File,
+    Filters,
+    RetentionChanges,
+    ScheduleChanges,
+    ScheduleSettings,
+    segment,
+)
 
 
 class AsyncOperators(AsyncSending):
@@ -108,6 +117,13 @@ class AsyncOperators(AsyncSending):
         """A file of questions."""
         return await self._do(Call("GET", f"/question-sets/{question_set_id}", operating.QuestionSet))
 
+    async def add_question_set(
+        self, file: File, purpose: str, *, name: str = "", origin: str = ""
+    ) -> operating.QuestionSet:
+        """Add the questions of a file: JSON lines, CSV or TSV. purpose: learn or measure. name: the file's if empty."""
+        body = {"purpose": purpose, "name": name, "origin": origin}
+        return await self._do(Call("POST", "/question-sets", operating.QuestionSet, body=body, files=(file,)))
+
     async def remove_question_set(self, question_set_id: int) -> None:
         """Remove a question set that nothing uses."""
         await self._do(Call("DELETE", f"/question-sets/{question_set_id}", None))
@@ -178,6 +194,20 @@ class AsyncOperators(AsyncSending):
     async def remove_schedule(self, schedule_id: int) -> None:
         """Remove a schedule; the jobs that it started stay."""
         await self._do(Call("DELETE", f"/schedules/{schedule_id}", None))
+
+    async def source_files(self) -> tuple[operating.SourceFile, ...]:
+        """The files that an ingest can read, by name."""
+        return await self._do(Call("GET", "/source-files", tuple[operating.SourceFile, ...]))
+
+    async def add_source_file(self, file: File, *, replace: bool = False) -> operating.SourceFile:
+        """Add a file for an ingest to read. replace: in the place of one of its name, if there is one."""
+        body = {"replace": replace}
+        call = Call("POST", "/source-files", operating.SourceFile, body=body, files=(file,), repeatable=replace)
+        return await self._do(call)
+
+    async def remove_source_file(self, name: str) -> None:
+        """Remove a file that no ingest reads."""
+        await self._do(Call("DELETE", f"/source-files/{segment(name)}", None))
 
     async def retention(self) -> operating.RetentionRule:
         """What is kept of old work, and how long questions that were asked without an account are."""

@@ -7,7 +7,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
 
 from realm_client import _operating as operating
-from realm_client._calls import JSON_LINES, Call, Filters, RetentionChanges, ScheduleChanges, ScheduleSettings, segment
+from realm_client._calls import (
+    JSON_LINES,
+    Call,
+    File,
+    Filters,
+    RetentionChanges,
+    ScheduleChanges,
+    ScheduleSettings,
+    segment,
+)
 from realm_client._sending import Sending
 
 
@@ -105,6 +114,11 @@ class Operators(Sending):
         """A file of questions."""
         return self._do(Call("GET", f"/question-sets/{question_set_id}", operating.QuestionSet))
 
+    def add_question_set(self, file: File, purpose: str, *, name: str = "", origin: str = "") -> operating.QuestionSet:
+        """Add the questions of a file: JSON lines, CSV or TSV. purpose: learn or measure. name: the file's if empty."""
+        body = {"purpose": purpose, "name": name, "origin": origin}
+        return self._do(Call("POST", "/question-sets", operating.QuestionSet, body=body, files=(file,)))
+
     def remove_question_set(self, question_set_id: int) -> None:
         """Remove a question set that nothing uses."""
         self._do(Call("DELETE", f"/question-sets/{question_set_id}", None))
@@ -175,6 +189,20 @@ class Operators(Sending):
     def remove_schedule(self, schedule_id: int) -> None:
         """Remove a schedule; the jobs that it started stay."""
         self._do(Call("DELETE", f"/schedules/{schedule_id}", None))
+
+    def source_files(self) -> tuple[operating.SourceFile, ...]:
+        """The files that an ingest can read, by name."""
+        return self._do(Call("GET", "/source-files", tuple[operating.SourceFile, ...]))
+
+    def add_source_file(self, file: File, *, replace: bool = False) -> operating.SourceFile:
+        """Add a file for an ingest to read. replace: in the place of one of its name, if there is one."""
+        body = {"replace": replace}
+        call = Call("POST", "/source-files", operating.SourceFile, body=body, files=(file,), repeatable=replace)
+        return self._do(call)
+
+    def remove_source_file(self, name: str) -> None:
+        """Remove a file that no ingest reads."""
+        self._do(Call("DELETE", f"/source-files/{segment(name)}", None))
 
     def retention(self) -> operating.RetentionRule:
         """What is kept of old work, and how long questions that were asked without an account are."""

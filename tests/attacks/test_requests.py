@@ -133,6 +133,12 @@ def test_uploads(text: str, engine: FakeEngine, staff: Person) -> None:
                 refused_or_right(staff.client.get(response["Location"]))
         file = SimpleUploadedFile(name.strip("/") or "f", content)
         refused_or_right(staff.client.post(reverse("manage-sources"), {"file": file}))
+    client = TokenClient(staff.user, "operate")
+    for address, more in (("question-sets", {"purpose": text, "name": text, "origin": text}), ("source-files", {})):
+        file = SimpleUploadedFile(text[:200].strip("/") or "f", row.encode())
+        refused_or_right(client.post(f"/api/v1/{address}", {"file": file, **more}))
+        refused_or_right(client.post(f"/api/v1/{address}", {"file": text, "replace": text, text[:200]: text}))
+    refused_or_right(client.delete(f"/api/v1/source-files/{quote(text[:200], errors='replace', safe='')}"))
 
 
 @pytest.mark.parametrize("text", in_turn(TEXTS, 3))

@@ -48,6 +48,9 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "activate": (12,),
     **dict.fromkeys(("schedule", "change_schedule", "remove_schedule", "run_schedule"), (2,)),
     "add_model": ("realm-mini",),
+    "add_question_set": (("dev.jsonl", b"{}"), "measure"),
+    "add_source_file": (("towns.jsonl", b"{}"),),
+    "remove_source_file": ("towns.jsonl",),
     "create_schedule": ("handbook", "new-model"),
 }
 

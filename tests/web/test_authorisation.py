@@ -236,6 +236,8 @@ API = {
     "api-schedules": Address("operate", GET, 200),
     "api-schedule": Address("operate", GET, 200, ("schedule",)),
     "api-retention": Address("operate", GET, 200),
+    "api-source-files": Address("operate", GET, 200),
+    "api-source-file": Address("operate", "delete", 404, ("gone.jsonl",)),
     "api-schedule-run": Address("operate", POST, 400, ("schedule",), {"a": 1}),
     "api-audit-trail": Address("operate", GET, 200),
 }
@@ -250,6 +252,8 @@ MORE = {
     "api-collection put": Address("operate", "put", 400, ("n" * 101,)),  # no name is that long
     "api-collection delete": Address("operate", "delete", 404, ("a collection",)),
     "api-purges post": Address("operate", POST, 400, body={}),
+    "api-source-files post": Address("operate", POST, 415, body={}),  # no file of a form
+    "api-question-sets post": Address("operate", POST, 415, body={}),
     "api-schedules post": Address("operate", POST, 400, body={}),
     "api-retention patch": Address("operate", "patch", 200),
     "api-schedule patch": Address("operate", "patch", 200, ("schedule",)),

@@ -13,6 +13,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from realm_core.errors import RealmError
 from tests.web.conftest import Person
+from tests.web.operating import TokenClient, post, problem
 from webapp.jobs import queue
 from webapp.models import AuditEntry, Job, JobState
 from webapp.sources import service as sources
@@ -175,3 +176,25 @@ def test_what_a_killed_process_left_is_cleared_away(folder: Path, db: None) -> N
     sources.add("towns.jsonl", [TOWN], by=None)
     assert sorted(path.name for path in folder.iterdir()) == [".new.part", "towns.jsonl"]
     assert [one.name for one in sources.sources()] == ["towns.jsonl"]
+
+
+def test_a_file_is_sent_replaced_and_removed_over_rest(staff: Person, folder: Path) -> None:
+    client = TokenClient(staff.user, "operate")
+    assert client.get("/api/v1/source-files").json() == []
+    made = client.post("/api/v1/source-files", sent("towns 1.jsonl", TOWN * 40_000))  # more than other bodies may have
+    assert (made.status_code, made.json()) == (201, {"name": "towns 1.jsonl", "size_bytes": len(TOWN) * 40_000})
+    assert client.get("/api/v1/source-files").json() == [made.json()]
+    assert "exists already" in problem(client.post("/api/v1/source-files", sent("towns 1.jsonl")), 422)["detail"]
+    again = client.post("/api/v1/source-files", {**sent("towns 1.jsonl"), "replace": "true"})
+    assert again.status_code == 201 and (folder / "towns 1.jsonl").read_bytes() == TOWN
+    assert [entry.name for entry in AuditEntry.objects.filter(action="source.add")] == ["Stella", "Stella"]
+
+    problem(client.post("/api/v1/source-files", sent(".hidden")), 422)
+    assert problem(client.post("/api/v1/source-files", {}), 400)["errors"][0]["field"] == "file"
+    parameters = {"source": "jsonl", "file": "towns 1.jsonl"}
+    assert post(client, "jobs", {"kind": "ingest", "parameters": parameters}).status_code == 201
+    assert "being ingested" in problem(client.delete("/api/v1/source-files/towns%201.jsonl"), 422)["detail"]
+    Job.objects.update(state=JobState.FAILED)
+    assert client.delete("/api/v1/source-files/towns%201.jsonl").status_code == 204
+    problem(client.delete("/api/v1/source-files/towns%201.jsonl"), 404)
+    assert client.get("/api/v1/source-files").json() == []

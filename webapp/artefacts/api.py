@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from django.db.models import Model, Prefetch, QuerySet
+from django.http import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.reverse import reverse
 
-from webapp.artefacts import examples, removing, shipped
+from webapp.access.roles import Action
+from webapp.artefacts import examples, removing
 from webapp.artefacts import serializers as shown
+from webapp.artefacts.adding_api import QUESTIONS_BODY_BYTES, AddingModels, AddingQuestionSets
+from webapp.bodies import allow_larger_body
 from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, ModelVersion, Purpose, QuestionSet, SpanSet
-from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.base import OperatorView
 from webapp.rest.lists import RecordList
-from webapp.rest.operation import given, operation, sent
+from webapp.rest.operation import given, operation
 from webapp.rest.parameters import ListFilter, by_id, by_text, by_time, by_word
 
 
@@ -32,6 +34,7 @@ class ListedRecords:
     filters: query parameters that select some of them, beside those of the time, which every list has.
     orders: fields to order them by.
     removable: whether DELETE removes one.
+    adding: a view whose POST adds one, if that is possible. largest_body: of its requests, if larger than usual; bytes.
     about: notes on reading one. example: one as listed; more: what reading it adds.
     """
 
@@ -47,6 +50,8 @@ class ListedRecords:
     about: str = ""
     more: Mapping[str, Any] = field(default_factory=dict)
     removable: bool = False
+    adding: type[OperatorView] = OperatorView
+    largest_body: int = 0
 
 
 LISTED: Final = (
@@ -69,6 +74,7 @@ LISTED: Final = (
         shown.ModelDetailSerializer,
         examples.MODEL,
         removable=True,
+        adding=AddingModels,
         more=examples.MODEL_MORE,
         related=("children", "indexes", "evaluations"),
         filters=(by_id("parent", ModelVersion), by_id("corpus", CorpusSnapshot)),
@@ -93,6 +99,8 @@ LISTED: Final = (
         shown.QuestionSetSerializer,
         examples.QUESTION_SET,
         removable=True,
+        adding=AddingQuestionSets,
+        largest_body=QUESTIONS_BODY_BYTES,
         related=("evaluations", "created_by"),
         filters=(by_word("purpose", Purpose.values),),
     ),
@@ -139,41 +147,19 @@ def _list_address(listed: ListedRecords) -> URLPattern:
         page_name=f"{listed.record.__name__}Page",
     )
 
-    class ListView(OperatorView):
+    base: Any = listed.adding  # a class that mypy does not know
+
+    class ListView(base):  # type: ignore[misc]
         """Many records."""
 
         @wanted.operation(listed.name.replace("-", "_"), f"List {listed.name.replace('-', ' ')}")
         def get(self, _request: Request) -> QuerySet[Any]:
             return listed.record._default_manager.prefetch_related(*listed.related)
 
-    if listed.record is ModelVersion:
-
-        class ModelsView(ListView):
-            """Many models, and adding one."""
-
-            @operation(
-                "add_model",
-                "Add a model that comes with the source",
-                "The first run adds one of them. 200: it was there already; 400: there is none of that name, and "
-                "`errors` has those that there are.",
-                takes=shown.NewModelSerializer,
-                gives={200: shown.ModelDetailSerializer, 201: shown.ModelDetailSerializer},
-                problems=[422],
-                examples=[
-                    sent("The smaller one", {"shipped": "realm-mini"}),
-                    given("Model", {**listed.example, **listed.more}, 200, 201),
-                ],
-            )
-            def post(self, request: Request, body: dict[str, Any]) -> Response:
-                if body["shipped"] not in (names := shipped.shipped_models()):
-                    raise InvalidRequest(FieldError("shipped", f"Must be one of {', '.join(names)}."))
-                model, new = shipped.record_shipped(body["shipped"], by=self.operator)
-                address = reverse("api-model", args=[model.pk], request=request)
-                shown_model = shown.ModelDetailSerializer(model).data
-                return Response(shown_model, status=201 if new else 200, headers={"Location": address})
-
-        return path(listed.name, ModelsView.as_view(), name=f"api-{listed.name}")
-    return path(listed.name, ListView.as_view(), name=f"api-{listed.name}")
+    view: Callable[..., HttpResponseBase] = ListView.as_view()
+    if listed.largest_body:
+        view = allow_larger_body(listed.largest_body, Action.OPERATE)(view)
+    return path(listed.name, view, name=f"api-{listed.name}")
 
 
 def _one_address(listed: ListedRecords) -> URLPattern:

@@ -15,11 +15,14 @@ from webapp.models import (
     Evaluation,
     IndexGeneration,
     ModelVersion,
+    Purpose,
     QuestionSet,
     SpanSet,
 )
+from webapp.questions.service import LARGEST_FILE_BYTES
 from webapp.rest.serializers import (
     RecordSerializer,
+    StrictCharField,
     StrictSerializer,
     person_field,
 )
@@ -106,6 +109,27 @@ class QuestionSetSerializer(RecordSerializer):
             *("id", "name", "purpose", "path", "sha256", "questions", "origin", "evaluations", "created_by"),
             "created_at",
         ]
+
+
+class NewQuestionSetSerializer(StrictSerializer):
+    """A question set to add."""
+
+    file = serializers.FileField(
+        help_text="JSON lines, a question each: question, answers, and title or context if known; or a table, CSV or "
+        f"TSV, whose first line names these columns. At most {LARGEST_FILE_BYTES >> 20} MB."
+    )
+    purpose = serializers.ChoiceField(
+        Purpose.choices, help_text="Models are never trained on questions that they are measured by."
+    )
+    name = StrictCharField(
+        default="", allow_blank=True, max_length=100, help_text="If not given: the file's, without its ending."
+    )
+    origin = StrictCharField(
+        default="",
+        allow_blank=True,
+        max_length=200,
+        help_text="Where the questions came from, and their licence.",
+    )
 
 
 class SpanSetSerializer(RecordSerializer):

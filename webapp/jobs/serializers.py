@@ -16,6 +16,7 @@ from webapp.jobs.service import schedules_of
 from webapp.kinds import Kind
 from webapp.models import Job, JobMetric, Queue, Schedule
 from webapp.rest.serializers import RecordSerializer, StrictCharField, StrictSerializer, person_field
+from webapp.sources.serializers import SourceFileSerializer
 from webapp.sources.service import sources
 
 KIND_CHOICES: Final = [(name, task.label()) for name, task in JOBS.items()]
@@ -201,13 +202,6 @@ class LimitSerializer(serializers.Serializer[Any]):
     )
 
 
-class FileSerializer(serializers.Serializer[Any]):
-    """A file that a job can read."""
-
-    name = serializers.CharField()
-    size_bytes = serializers.IntegerField()
-
-
 class SettingSerializer(serializers.Serializer[Any]):
     """A setting of a kind of job."""
 
@@ -221,9 +215,9 @@ class SettingSerializer(serializers.Serializer[Any]):
         help_text="The files in the data folder's sources/; null if the setting names no file."
     )
 
-    def get_files(self, one: Setting) -> FileSerializer(many=True, allow_null=True):  # type: ignore[valid-type]
+    def get_files(self, one: Setting) -> SourceFileSerializer(many=True, allow_null=True):  # type: ignore[valid-type]
         """Files to choose from."""
-        return FileSerializer(sources(), many=True).data if one.limit == FILE else None
+        return SourceFileSerializer(sources(), many=True).data if one.limit == FILE else None
 
 
 class InputSerializer(serializers.Serializer[Any]):

@@ -31,6 +31,7 @@ from webapp.models import AuditEntry, EvidenceBlock, Feedback, Purpose, Question
 from webapp.questions import tables
 from webapp.storage.places import portable, questions_dir, resolve
 
+LARGEST_FILE_BYTES = 64 * 2**20  # of an upload; larger ones are recorded on the server
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
 _AT_ONCE = 500  # rows of feedback read from the database together, each with the blocks of its answer
 _SHOWN = 80  # characters of a question shown in a message

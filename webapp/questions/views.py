@@ -23,7 +23,7 @@ from webapp.questions import service as questions
 from webapp.storage.places import resolve
 
 _FILE: Final = FileField(
-    largest_bytes=64 * 2**20,
+    largest_bytes=questions.LARGEST_FILE_BYTES,
     instead=lambda: "larger ones are recorded on the server with manage.py register_questions",
     help_text="JSON lines, a question each: question, answers, and title or context if known; or a table, CSV or TSV, "
     "whose first line names these columns. To measure silence, too: questions that have no answer, with an empty list "

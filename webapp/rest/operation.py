@@ -30,7 +30,7 @@ _DESCRIPTIONS: Final = {
     409: "Not possible as things stand; `detail` says why.",
     412: "The document was changed meanwhile: it has none of the versions in `If-Match`. `version` is its present one.",
     413: "The body is too large.",
-    415: "The body is not JSON.",
+    415: "The body is of no media type that is taken here.",
     422: "This cannot be done; `detail` says why.",
     429: "Too many questions; `Retry-After` says when to come back.",
     503: "No model is ready, or the database does not answer; `Retry-After` says when to come back.",
@@ -110,7 +110,8 @@ def given(title: str, value: Any, *statuses: int, media_type: str | None = None)
 def _kind(takes: Body | Mapping[str, Body], request: Request) -> Body:
     if not isinstance(takes, Mapping):
         return takes
-    return takes[FORM if request.content_type.lower().startswith(FORM) else JSON]
+    is_form = JSON not in takes or request.content_type.lower().startswith(FORM)
+    return takes[FORM if is_form else JSON]
 
 
 def _responses(gives: Any) -> dict[Any, Any]:

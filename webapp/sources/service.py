@@ -16,8 +16,10 @@ from realm_core.files import disk_errors, sync
 from realm_core.settings import FILE
 from webapp.models import AuditEntry, Job, JobKind
 from webapp.models.job_states import UNFINISHED
+from webapp.refusals import Missing
 from webapp.storage.places import sources_dir
 
+LARGEST_UPLOAD_BYTES = 512 * 2**20  # larger ones are copied there by hand
 _LEFT_S = 24 * 3600.0  # after which an incomplete upload is abandoned
 _PART = ".part"  # suffix of an upload, whose name starts with a dot; no job may read it
 
@@ -85,7 +87,7 @@ def add(name: str, pieces: Iterable[bytes], *, replace: bool = False, by: User |
                 os.link(temporary, path)  # unlike a rename, never replaces another file
         except FileExistsError:
             raise RealmError(
-                f"{name} exists already; give this file another name, or tick that it replaces it."
+                f"{name} exists already; give this file another name, or say that it replaces it."
             ) from None
         finally:
             temporary.unlink(missing_ok=True)
@@ -95,10 +97,10 @@ def add(name: str, pieces: Iterable[bytes], *, replace: bool = False, by: User |
 
 
 def remove(name: str, *, by: User | str | None) -> None:
-    """Remove a file. RealmError if it does not exist, or an unfinished ingest reads it."""
+    """Remove a file. Missing if it does not exist, RealmError if an unfinished ingest reads it."""
     found = next((one for one in sources() if one.name == name), None)
     if found is None:
-        raise RealmError(f"There is no file {quoted(name)} to ingest.")
+        raise Missing(f"There is no file {quoted(name)} to ingest.")
     _refuse_read(name)
     path = sources_dir() / name
     with disk_errors(path):

@@ -18,7 +18,7 @@ from webapp.sources import service as sources
 from webapp.storage.places import sources_dir
 
 _FILE: Final = FileField(
-    largest_bytes=512 * 2**20,
+    largest_bytes=sources.LARGEST_UPLOAD_BYTES,
     instead=lambda: f"copy a larger one into {sources_dir()} yourself",
     help_text="JSON lines or Parquet with id, title and text, or a MediaWiki dump, plain or compressed.",
 )
