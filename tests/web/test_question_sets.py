@@ -265,7 +265,7 @@ def test_a_set_is_added_over_rest(staff: Person) -> None:
     table = add("table.csv", TABLE.encode(), purpose="measure")
     assert (table.status_code, table.json()["questions"]) == (201, 2)
 
-    assert "is in rivers" in problem(add("l.jsonl", lines("Which river?"), purpose="learn"), 422)["detail"]
+    assert "to measure by), too" in problem(add("l.jsonl", lines("Which river?"), purpose="learn"), 422)["detail"]
     assert "line 1" in problem(add("l.jsonl", b"no JSON", purpose="learn"), 422)["detail"]
     assert problem(add("l.jsonl", lines("Other?"), purpose="play"), 400)["errors"][0]["field"] == "purpose"
     assert problem(client.post("/api/v1/question-sets", {"purpose": "learn"}), 400)["errors"][0]["field"] == "file"
