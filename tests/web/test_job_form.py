@@ -69,7 +69,7 @@ def test_a_number_is_shown_with_its_unit_once() -> None:
     assert str(form.fields["k"].help_text).startswith("read for a question")
     assert JobForm(KINDS["ict"], None, {}).fields["steps"].label == "Steps"  # the name is the unit
     own, default = differing(KINDS["ict"], {"steps": 2000, "batch": 64})
-    assert (own, default) == ([("Steps", "2,000")], [("Batch", "64 examples")])
+    assert (own, default) == ([("Steps", "2,000")], [("Batch (examples)", "64")])
 
 
 def test_the_schema_has_the_unit_and_every_limit() -> None:

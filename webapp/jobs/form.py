@@ -228,8 +228,7 @@ def _record_field(one: Input) -> forms.Field:
 
 
 def _setting_field(one: Setting) -> forms.Field:
-    label, unit = _label(_within(one.name)), one.unit_to_show
-    options: dict[str, Any] = {"label": f"{label} ({unit})" if unit else label, "help_text": _help_text(one)}
+    options: dict[str, Any] = {"label": _with_unit(_label(_within(one.name)), one), "help_text": _help_text(one)}
     if one.kind is bool:
         return forms.BooleanField(required=False, **options)
     if one.kind is dict:
@@ -295,6 +294,10 @@ def _label(name: str) -> str:
     return name if len(name) == 1 else name.replace("_", " ").capitalize()
 
 
+def _with_unit(label: str, one: Setting) -> str:
+    return f"{label} ({one.unit_to_show})" if one.unit_to_show else label
+
+
 def _missing(one: Input) -> MissingRecords:
     records = one.records
     if records.made_by is not None:
@@ -311,8 +314,8 @@ def differing(kind: Kind, parameters: Mapping[str, Any]) -> tuple[list[tuple[str
     for one in kind.described():
         if one.name in parameters:
             value = parameters[one.name]
-            shown = f"{_formatted(value)} {one.unit_to_show}".rstrip()
-            (default if value == one.default else own).append((_label(one.name), shown))
+            label = _with_unit(_label(one.name), one)
+            (default if value == one.default else own).append((label, _formatted(value)))
     return own, default
 
 
