@@ -47,7 +47,7 @@ from webapp.documents.serializers import (
 )
 from webapp.documents.viewing import described, show
 from webapp.ledger.anew import LIMIT_S, MOST_ANEW
-from webapp.ledger.api import TouchedSerializer, told_answer, told_later, told_summary, touched_page
+from webapp.ledger.api import TOUCHED_LIST, TouchedSerializer, told_answer, told_later, told_summary, touched_page
 from webapp.ledger.examples import TOUCHED
 from webapp.ledger.touched import Touched
 from webapp.models import DocumentStatus
@@ -275,14 +275,14 @@ class TouchedView(EditorView):
         "document_touched",
         "The stored answers that read a document",
         "What each would be without the document, from what is stored with it: without the model. Nothing is changed.",
-        parameters=PAGING,
+        parameters=TOUCHED_LIST,
         gives=TouchedSerializer,
         examples=[given("Answers", TOUCHED)],
     )
     def get(self, request: Request, document_id: str) -> Response:
         show(document_id)  # or 404
         touched = Touched(previewing.of_removal([document_id]))
-        return Response(touched_page(request, touched, touched.summary()))
+        return Response(touched_page(request, touched))
 
     @operation(
         "preview_change",
@@ -310,7 +310,7 @@ class TouchedView(EditorView):
                     f"passages_{name}": DocumentBlockSerializer(getattr(preview, name), many=True).data
                     for name in ("gone", "new", "kept")
                 },
-                "summary": told_summary(preview.touched.summary()),
+                "summary": told_summary(preview.touched.worked_out().summary),
                 "anew": {"asked": told["looked_at"], "outcomes": told["outcomes"], "reason": anew.why_not},
                 "results": [
                     told_answer(one) | {"asked_anew": one.anew is not None, "anew": one.anew and told_later(one.anew)}

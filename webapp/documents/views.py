@@ -14,7 +14,7 @@ from realm_core.errors import RealmError
 from webapp.documents import bringing, folding, listing, sweeping, viewing
 from webapp.documents.viewing import DocumentMissing, ShownDocument
 from webapp.ledger import service as ledger
-from webapp.ledger.touched import Touched
+from webapp.ledger.touched import AT_A_GLANCE, Touched
 from webapp.models import GONE, CorpusChange, DocumentStatus
 from webapp.pages.guards import View, console_action, console_page, staff_member
 from webapp.pages.paging import numbered_page
@@ -117,7 +117,7 @@ def document_page(request: HttpRequest) -> HttpResponse:
         "text": shown.text if whole else shown.text[:_TEXT_SHOWN],
         "more": not whole and len(shown.text) > _TEXT_SHOWN,
         "page": numbered_page(request, shown.passages, _PAGE_SIZE),
-        "summary": Touched([block.block_id for block in shown.passages]).summary(),
+        "summary": Touched([block.block_id for block in shown.passages]).worked_out(AT_A_GLANCE).summary,
         "history": ledger.with_summaries(changes[:_PAGE_SIZE]),
     }
     return render(request, "manage/document.html", context)

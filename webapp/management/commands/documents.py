@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -51,6 +52,7 @@ class Command(OperatorCommand):
         touches = actions.add_parser("touched", help="say which kept answers read documents, and what of without them")
         touches.add_argument("ids", nargs="+", metavar="ID")
         touches.add_argument("--count", type=int, default=20, help="of the answers that are listed")
+        touches.add_argument("--differing", action="store_true", help="list only those that turn out differently")
         remove = actions.add_parser("remove", help="remove documents, all or none; first it says what that touches")
         remove.add_argument("ids", nargs="+", metavar="ID")
         remove.add_argument("--yes", action="store_true", help="do not ask, on a terminal")
@@ -69,7 +71,7 @@ class Command(OperatorCommand):
         if action == "add":
             self._print_changes(documents.add(_given(options), by=None).changes)
         elif action == "touched":
-            self._print_touched(options["ids"], max(0, options["count"]))
+            self._print_touched(options["ids"], max(0, options["count"]), differing=options["differing"])
         elif action == "remove":
             self._remove(options["ids"], sure=options["yes"])
         elif action == "bring":
@@ -87,17 +89,18 @@ class Command(OperatorCommand):
             raise RealmError("Nothing was removed.")
         self._print_changes(documents.remove(ids, by=None).changes)
 
-    def _print_touched(self, ids: Sequence[str], count: int) -> None:
+    def _print_touched(self, ids: Sequence[str], count: int, *, differing: bool = False) -> None:
         for one in ids:
             show(one)  # DocumentMissing
         touched = Touched(previewing.of_removal(ids))
-        summary = touched.summary()
+        worked_out = touched.worked_out(limit_s=math.inf)
+        summary = worked_out.summary
         self.stdout.write(f"{summary.reading:,} kept answer{pluralize(summary.reading, ' has,s have')} read this.")
         if summary.reading:
-            which = "" if summary.complete else f", of the {summary.looked_at:,} with the highest posterior"
             outcomes = ", ".join(f"{number:,} {_OUTCOMES[Outcome(one)]}" for one, number in summary.outcomes.items())
-            self.stdout.write(f"Without it{which}: {outcomes}.")
-        for answer in touched.recomputed(touched.rows[:count]):
+            self.stdout.write(f"Without it: {outcomes}.")
+        rows = worked_out.differing if differing else touched.rows
+        for answer in touched.recomputed(rows[:count]):
             best = answer.without.answer
             self.stdout.write(
                 f"{answer.asked.pk}  {answer.posterior:.3f}  {answer.outcome.value}  {answer.asked.question}  "
