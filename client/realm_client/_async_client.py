@@ -164,7 +164,7 @@ class AsyncClient(AsyncOperators):
     # ---- documents of the corpus that answers
 
     def documents(self, **filters: Filters | None) -> AsyncIterator[records.ListedDocument]:
-        """Documents, those that edits touched first. Filters: title, status, collection."""
+        """Documents, those that edits touched first. Filters: title, status, collection, added_since, added_before."""
         return self._list("/documents", records.ListedDocument, filters)
 
     async def collections(self) -> tuple[records.Collection, ...]:

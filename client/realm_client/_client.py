@@ -162,7 +162,7 @@ class Client(Operators):
     # ---- documents of the corpus that answers
 
     def documents(self, **filters: Filters | None) -> Iterator[records.ListedDocument]:
-        """Documents, those that edits touched first. Filters: title, status, collection."""
+        """Documents, those that edits touched first. Filters: title, status, collection, added_since, added_before."""
         return self._list("/documents", records.ListedDocument, filters)
 
     def collections(self) -> tuple[records.Collection, ...]:

@@ -57,7 +57,7 @@ from webapp.rest.base import EditorView
 from webapp.rest.idempotency import claim
 from webapp.rest.lists import PAGING, cursor_in, cursor_link, page_example, page_response, page_size, wrong_cursor
 from webapp.rest.operation import FORM, JSON, given, operation, sent
-from webapp.rest.parameters import IF_MATCH, idempotency_key, if_match, key_parameter
+from webapp.rest.parameters import IF_MATCH, idempotency_key, if_match, key_parameter, time_in
 from webapp.rest.throttle import EditThrottle
 from webapp.serving.living import current_corpus_id
 
@@ -80,6 +80,10 @@ _FILTERS: Final = (
         "collection",
         {"type": "string", "minLength": 1, "maxLength": LONGEST_COLLECTION},
         description="Of this collection only.",
+    ),
+    *(
+        OpenApiParameter(name, OpenApiTypes.DATETIME, description=f"Documents that an edit added {says} then.")
+        for name, says in (("added_since", "at or after"), ("added_before", "before"))
     ),
 )
 _REFUSED: Final = "What cannot be read is refused by name and reason (422), and nothing of the edit has happened."
@@ -141,7 +145,8 @@ class DocumentsView(_DocumentsView):
         if status and status not in DocumentStatus.values:
             raise InvalidRequest(FieldError("status", f"This must be one of {', '.join(DocumentStatus.values)}."))
         count = page_size(request)
-        query = DocumentQuery(title, status, collection, access_of(request.user).hidden)
+        times = (time_in(request, "added_since"), time_in(request, "added_before"))
+        query = DocumentQuery(title, status, collection, access_of(request.user).hidden, *times)
         try:
             page, after = following(query, _position(request), count)
         except PositionLost:

@@ -6,7 +6,7 @@ import math
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,6 +64,9 @@ class Command(OperatorCommand):
         show.add_argument("--title", default="", help="a part of it")
         show.add_argument("--status", default="", choices=DocumentStatus.values)
         show.add_argument("--collection", default="", help="of this one only")
+        for name, says in (("since", "at or after"), ("before", "before")):
+            about = f"that edits added {says} this time, such as 2026-01-31 or 2026-01-31T12:00 (UTC)"
+            show.add_argument(f"--added-{name}", type=_time, metavar="TIME", help=about)
         show.add_argument("--count", type=int, default=50)
         show.add_argument("--start", type=int, default=0)
 
@@ -138,13 +141,25 @@ class Command(OperatorCommand):
 
     def _list(self, options: dict[str, Any]) -> None:
         page = listed(
-            DocumentQuery(options["title"], options["status"], options["collection"]),
+            DocumentQuery(
+                options["title"],
+                options["status"],
+                options["collection"],
+                added_since=options["added_since"],
+                added_before=options["added_before"],
+            ),
             start=max(0, options["start"]),
             count=max(0, options["count"]),
         )
         for one in page.documents:
             self.stdout.write(f"{one.document_id}  {one.title}  ({counted(one.blocks, 'block')}, {one.status})")
         self.stdout.write(f"{len(page.documents):,} of {page.total:,}")
+
+
+def _time(text: str) -> datetime:
+    """A time; in UTC if no offset is given."""
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _given(options: dict[str, Any]) -> list[DocumentInput]:
