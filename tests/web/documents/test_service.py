@@ -120,6 +120,18 @@ def test_the_list_and_one_document(deployed: Deployment) -> None:
         show("nothing")
 
 
+@pytest.mark.parametrize(
+    "title", ["report.pdf", "notes.md", "data.csv", "page.html", "rows.jsonl", "feed.xml", "a.docx"]
+)
+@pytest.mark.parametrize(
+    "text",
+    ["One, two.\n# Three, four, five.", "MZ is no program.", "<html><p>One.</p>", "A file begins with %PDF-1.7."],
+)
+def test_pasted_text_is_text_whatever_it_is_called(deployed: Deployment, title: str, text: str) -> None:
+    documents.add([DocumentInput(Text(text), "pasted", title)], by=None)
+    assert (show("pasted").title, show("pasted").format, show("pasted").text) == (title, "text", text)
+
+
 def test_the_list_of_those_that_were_added_in_a_period(answering: Deployment, another_index: IndexGeneration) -> None:
     """What came with the corpus was not added, not even where it was changed; brought over is not added anew."""
     documents.add([TURKU], by=None)
