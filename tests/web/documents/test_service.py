@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -120,16 +121,13 @@ def test_the_list_and_one_document(deployed: Deployment) -> None:
         show("nothing")
 
 
-@pytest.mark.parametrize(
-    "title", ["report.pdf", "notes.md", "data.csv", "page.html", "rows.jsonl", "feed.xml", "a.docx"]
-)
-@pytest.mark.parametrize(
-    "text",
-    ["One, two.\n# Three, four, five.", "MZ is no program.", "<html><p>One.</p>", "A file begins with %PDF-1.7."],
-)
-def test_pasted_text_is_text_whatever_it_is_called(deployed: Deployment, title: str, text: str) -> None:
-    documents.add([DocumentInput(Text(text), "pasted", title)], by=None)
-    assert (show("pasted").title, show("pasted").format, show("pasted").text) == (title, "text", text)
+def test_pasted_text_is_text_whatever_it_is_called(deployed: Deployment) -> None:
+    titles = ("report.pdf", "notes.md", "data.csv", "page.html", "rows.jsonl", "feed.xml", "a.docx")
+    texts = ("# One, two.\nThree, four, five.", "MZ is a mark.", "<html><p>One.</p>", "It begins with %PDF-1.7.")
+    pasted = list(product(titles, texts))
+    documents.add([DocumentInput(Text(text), str(n), title) for n, (title, text) in enumerate(pasted)], by=None)
+    found = [show(str(number)) for number in range(len(pasted))]
+    assert [(one.title, one.text) for one in found] == pasted and {one.format for one in found} == {"text"}
 
 
 def test_the_list_of_those_that_were_added_in_a_period(answering: Deployment, another_index: IndexGeneration) -> None:
