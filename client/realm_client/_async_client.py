@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Unpack
+from typing import TypeVar, Unpack
 
 import httpx
 
@@ -18,19 +18,25 @@ from realm_client._calls import (
     CollectionChanges,
     File,
     Filters,
+    Json,
     Lines,
     blocks_body,
     checked,
     edit,
+    following_page,
     once,
     preview,
     question_body,
     segment,
+    touched_call,
 )
 from realm_client._errors import ApiError
 from realm_client._filling import Filling
 from realm_client._preview import Preview
+from realm_client._reading import record
 from realm_client._records import NewDocument, Question
+
+TouchedT = TypeVar("TouchedT", bound=ledger.Touched)
 
 
 class AsyncClient(AsyncOperators):
@@ -158,7 +164,7 @@ class AsyncClient(AsyncOperators):
     # ---- documents of the corpus that answers
 
     def documents(self, **filters: Filters | None) -> AsyncIterator[records.ListedDocument]:
-        """Documents, those that edits touched first. Filters: title, status, collection."""
+        """Documents, those that edits touched first. Filters: title, status, collection, added_since, added_before."""
         return self._list("/documents", records.ListedDocument, filters)
 
     async def collections(self) -> tuple[records.Collection, ...]:
@@ -228,10 +234,12 @@ class AsyncClient(AsyncOperators):
         """Remove a document. if_match: as for `change_document`."""
         await self._do(edit("DELETE", document_id, None, idempotency_key, if_match))
 
-    async def document_touched(self, document_id: str, *, most: int = 50) -> ledger.Touched:
-        """The kept answers that read a document, and what they would be without it. most: of them listed, up to 500."""
-        path = f"/documents/{segment(document_id)}/touched"
-        return await self._do(Call("GET", path, ledger.Touched, params={"page_size": most}))
+    async def document_touched(self, document_id: str, *, most: int = 50, differing: bool = False) -> ledger.Touched:
+        """The kept answers that read a document, and what they would be without it.
+
+        most: of them listed, the highest posterior first. differing: list only those that turn out differently.
+        """
+        return await self._touched(f"/documents/{segment(document_id)}/touched", ledger.Touched, most, differing)
 
     async def preview_change(
         self, document_id: str, document: NewDocument, *, file: File | None = None, if_match: str | None = None
@@ -246,10 +254,18 @@ class AsyncClient(AsyncOperators):
         """What edits did to documents, the latest first. Filters: document_id, kind, since, before."""
         return self._list("/document-changes", ledger.DocumentChange, filters)
 
-    async def change_answers(self, change_id: int, *, most: int = 50) -> ledger.ChangeAnswers:
-        """The kept answers that had read what a change took away. most: as for `document_touched`."""
-        path = f"/document-changes/{change_id}/answers"
-        return await self._do(Call("GET", path, ledger.ChangeAnswers, params={"page_size": most}))
+    async def change_answers(self, change_id: int, *, most: int = 50, differing: bool = False) -> ledger.ChangeAnswers:
+        """The kept answers that had read what a change took away. most, differing: as for `document_touched`."""
+        return await self._touched(f"/document-changes/{change_id}/answers", ledger.ChangeAnswers, most, differing)
+
+    async def _touched(self, path: str, kind: type[TouchedT], most: int, differing: bool) -> TouchedT:
+        call: Call[Json] | None = touched_call(path, most, differing)
+        results: list[Json] = []
+        while call is not None:
+            page = await self._do(call)
+            results += page["results"]
+            call = following_page(call, page) if len(results) < most else None
+        return record(kind, {**page, "results": results[:most]})
 
     async def purge_documents(self, document_ids: Sequence[str]) -> records.Purge:
         """Forget documents for good, all or none, in kept answers too. If the response is lost, see `purges`."""

@@ -31,6 +31,7 @@ PREFIX: Final = "/api/v1"
 # Limits of one request of a long batch: the server takes a MiB and ten thousand questions.
 _MOST_QUESTIONS: Final = 1000
 _MOST_BYTES: Final = 900_000
+_LARGEST_PAGE: Final = 500
 _PASSING: Final = {429, 503}
 _AWAY: Final = {502, 504}  # from a proxy whose server is down, or went down
 # Between two attempts: a server that restarts takes some ten seconds.
@@ -326,6 +327,12 @@ class Batch:
 def list_call(path: str, filters: Mapping[str, Filters | None]) -> Call[Json]:
     """A page of a list; the filters that are not None."""
     params = {name: _parameter(value) for name, value in filters.items() if value is not None}
+    return Call("GET", path, dict, params=params)
+
+
+def touched_call(path: str, most: int, differing: bool) -> Call[Json]:
+    """A page of kept answers that read some blocks. differing: only those that turn out differently."""
+    params = {"page_size": max(1, min(most, _LARGEST_PAGE))} | ({"differing": "true"} if differing else {})
     return Call("GET", path, dict, params=params)
 
 

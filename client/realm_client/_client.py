@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Unpack
+from typing import TypeVar, Unpack
 
 import httpx
 
@@ -17,20 +17,26 @@ from realm_client._calls import (
     CollectionChanges,
     File,
     Filters,
+    Json,
     Lines,
     blocks_body,
     checked,
     edit,
+    following_page,
     once,
     preview,
     question_body,
     segment,
+    touched_call,
 )
 from realm_client._errors import ApiError
 from realm_client._filling import Filling
 from realm_client._operators import Operators
 from realm_client._preview import Preview
+from realm_client._reading import record
 from realm_client._records import NewDocument, Question
+
+TouchedT = TypeVar("TouchedT", bound=ledger.Touched)
 
 
 class Client(Operators):
@@ -156,7 +162,7 @@ class Client(Operators):
     # ---- documents of the corpus that answers
 
     def documents(self, **filters: Filters | None) -> Iterator[records.ListedDocument]:
-        """Documents, those that edits touched first. Filters: title, status, collection."""
+        """Documents, those that edits touched first. Filters: title, status, collection, added_since, added_before."""
         return self._list("/documents", records.ListedDocument, filters)
 
     def collections(self) -> tuple[records.Collection, ...]:
@@ -224,10 +230,12 @@ class Client(Operators):
         """Remove a document. if_match: as for `change_document`."""
         self._do(edit("DELETE", document_id, None, idempotency_key, if_match))
 
-    def document_touched(self, document_id: str, *, most: int = 50) -> ledger.Touched:
-        """The kept answers that read a document, and what they would be without it. most: of them listed, up to 500."""
-        path = f"/documents/{segment(document_id)}/touched"
-        return self._do(Call("GET", path, ledger.Touched, params={"page_size": most}))
+    def document_touched(self, document_id: str, *, most: int = 50, differing: bool = False) -> ledger.Touched:
+        """The kept answers that read a document, and what they would be without it.
+
+        most: of them listed, the highest posterior first. differing: list only those that turn out differently.
+        """
+        return self._touched(f"/documents/{segment(document_id)}/touched", ledger.Touched, most, differing)
 
     def preview_change(
         self, document_id: str, document: NewDocument, *, file: File | None = None, if_match: str | None = None
@@ -242,10 +250,18 @@ class Client(Operators):
         """What edits did to documents, the latest first. Filters: document_id, kind, since, before."""
         return self._list("/document-changes", ledger.DocumentChange, filters)
 
-    def change_answers(self, change_id: int, *, most: int = 50) -> ledger.ChangeAnswers:
-        """The kept answers that had read what a change took away. most: as for `document_touched`."""
-        path = f"/document-changes/{change_id}/answers"
-        return self._do(Call("GET", path, ledger.ChangeAnswers, params={"page_size": most}))
+    def change_answers(self, change_id: int, *, most: int = 50, differing: bool = False) -> ledger.ChangeAnswers:
+        """The kept answers that had read what a change took away. most, differing: as for `document_touched`."""
+        return self._touched(f"/document-changes/{change_id}/answers", ledger.ChangeAnswers, most, differing)
+
+    def _touched(self, path: str, kind: type[TouchedT], most: int, differing: bool) -> TouchedT:
+        call: Call[Json] | None = touched_call(path, most, differing)
+        results: list[Json] = []
+        while call is not None:
+            page = self._do(call)
+            results += page["results"]
+            call = following_page(call, page) if len(results) < most else None
+        return record(kind, {**page, "results": results[:most]})
 
     def purge_documents(self, document_ids: Sequence[str]) -> records.Purge:
         """Forget documents for good, all or none, in kept answers too. If the response is lost, see `purges`."""

@@ -61,7 +61,10 @@ class TouchedAnswer:
 
 @dataclass(frozen=True)
 class TouchedSummary:
-    """What becomes of answers without some blocks. answers: all that read them. outcomes: of those looked_at."""
+    """What becomes of answers without some blocks. answers: all that read them. outcomes: of those looked_at.
+
+    looked_at: all, or as many as there was time for; then a later call goes on.
+    """
 
     answers: int
     looked_at: int
@@ -70,7 +73,7 @@ class TouchedSummary:
 
 @dataclass(frozen=True)
 class Touched:
-    """The kept answers that read some blocks: all in numbers, and those with the highest posterior one by one."""
+    """The kept answers that read some blocks: all in numbers, and those that were asked for one by one."""
 
     summary: TouchedSummary
     results: tuple[TouchedAnswer, ...]

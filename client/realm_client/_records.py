@@ -106,7 +106,8 @@ class Answer:
     answer: None where the blocks hold none. serving_ms: what keeping it took, {} where that is not known.
     confidence: how often answers like the best one are right. collections, filters: where it was looked for.
     read_as: its spelling corrected, or a topic as a question; empty: as typed. evidence_gone: what is not searched any
-    more. purged_at: when blocks were last purged; the others say which. question_language: where not the models' own.
+    more. purged_at: when blocks were last purged; the others say which. question_language,
+    passage_language: of the question and of the passage with the answer, where not the models' own.
     """
 
     id: str
@@ -138,6 +139,7 @@ class Answer:
     purged_at: datetime | None = None
     corpus_share: float = 1.0
     question_language: str | None = None
+    passage_language: str | None = None
 
     @property
     def text(self) -> str | None:

@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument("--name", help="what the file is called (default: its name)")
     parser.add_argument("--type", help="its media type, as declared by the sender")
     parser.add_argument("--only-one", action="store_true", help="refuse files that hold many documents")
+    parser.add_argument("--typed", action="store_true", help="it is plain text, whatever it looks like")
     for field in fields(Limits):
         kind = float if field.name == "seconds" else int
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, default=field.default)
@@ -44,7 +45,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     name = options.name or options.path.name
     try:
-        documents = read_file(options.path, name, options.type, limits, only_one=options.only_one)
+        documents = read_file(options.path, name, options.type, limits, only_one=options.only_one, typed=options.typed)
         sys.stdout.write(to_json(documents))
         sys.stdout.flush()
     except RealmError as error:

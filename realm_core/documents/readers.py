@@ -14,11 +14,14 @@ _LONGEST = 1000  # characters of a refusal
 
 
 def read_file(
-    path: Path, name: str, declared_type: str | None, limits: Limits, *, only_one: bool
+    path: Path, name: str, declared_type: str | None, limits: Limits, *, only_one: bool, typed: bool = False
 ) -> list[ParsedDocument]:
-    """All documents of a file. `RealmError` as a whole sentence that begins with the file's name."""
+    """All documents of a file. `RealmError` as a whole sentence that begins with the file's name.
+
+    typed: it is plain text, whatever it looks like.
+    """
     try:
-        kind = format_of(path, name, declared_type)
+        kind = "text" if typed else format_of(path, name, declared_type)
         if kind not in HOLDS_MANY:
             return [_one(kind, path, name, declared_type, limits)]
         if only_one:

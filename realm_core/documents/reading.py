@@ -54,6 +54,7 @@ def read_documents(
     limits: Limits = DEFAULT_LIMITS,
     *,
     only_one: bool = False,
+    typed: bool = False,
 ) -> list[ParsedDocument]:
     """All documents of a file of any format; at least one.
 
@@ -61,6 +62,7 @@ def read_documents(
     name:           what the file is called, which errors begin with.
     declared_type:  the media type as a browser sends it, if any; its charset counts for text that is not UTF-8.
     only_one:       `RealmError` for a format that holds many.
+    typed:          it is plain text that a person typed, whatever its name ends with and it begins with.
     """
     shown = tidy_line(name, _LONGEST_NAME) or "The file"
     size = len(source) if isinstance(source, bytes) else InputFile(source).size_bytes
@@ -78,6 +80,8 @@ def read_documents(
             arguments.append(f"--type={tidy_line(declared_type, _LONGEST_NAME)}")
         if only_one:
             arguments.append("--only-one")
+        if typed:
+            arguments.append("--typed")
         return _run(arguments, Path(folder), shown, limits)
 
 

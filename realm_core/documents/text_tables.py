@@ -36,8 +36,9 @@ _DASHES = re.compile(r"^ {0,3}\|?[ \t]*:?-+:?[ \t]*\|[ \t|:-]*$", re.MULTILINE)
 _MARK = re.compile(r"[^\w\s]|o|\(?(?:\d{1,3}(?:\.\d{1,3})*|[a-z]|[ivxl]+)[.)]|\d{1,3}(?:\.\d{1,3})+", re.IGNORECASE)
 _END_OF_CODE = re.compile(r"[;{},\\]\s*$")
 _COMMENT_OR_VALUE = re.compile(r"//|/\*|#\s|#(?:define|if|include)|--\s|[:+]?=\s")
-_END_OF_CLAUSE = re.compile(r"[.!?,;]$")
-_FEWEST_WORDS = 4  # of a clause; a cell with fewer may be an abbreviation
+_END_OF_SENTENCE = re.compile(r"[.!?]$")
+_FEWEST_WORDS = 4  # of a sentence; with fewer its point may be that of an abbreviation
+_LONGEST_NAME = 5  # words of what a row of two cells is about
 
 
 def parts(text: str) -> Iterator[str | TabTable | MarkdownTable]:
@@ -105,23 +106,41 @@ def _unquoted(cell: str) -> str:
 
 
 def _is_table(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether lines that tabs divide alike are a table: most have several cells, and few look like code or prose."""
+    """Whether lines that tabs divide alike are a table: most have several cells, and few look like code or prose.
+
+    Prose is garbled as a table, and a table as prose is still read line by line, so a quarter of prose is enough.
+    """
     filled = [row for row in rows if any(row)]
     if not any(row[0] for row in filled):  # indented
         return False
     with_cells = [row for row in filled if _is_row(row)]
     code = [row for row in filled if _is_code(row)]
-    return len(with_cells) > 1 and len(with_cells) * 2 > len(filled) and len(code) * 2 < len(filled)
+    prose = [row for row in filled if _is_prose(row)]
+    few = len(code) * 2 < len(filled) and len(prose) * 4 < len(filled)
+    return len(with_cells) > 1 and len(with_cells) * 2 > len(filled) and few
 
 
 def _is_row(row: Sequence[str]) -> bool:
-    """Whether a line has several cells: the mark of an item of a list is none, nor is a clause before a tab."""
+    """Whether a line has several cells: the mark of an item of a list is none, and a tab in prose divides none."""
     cells = [cell for cell in row if cell]
     if len(cells) == 2 and row[0]:
         marked = _MARK.fullmatch(cells[0]) and any(map(str.isalpha, cells[1]))
-        clause = _END_OF_CLAUSE.search(cells[0]) and len(cells[0].split()) >= _FEWEST_WORDS
-        return not marked and not clause
+        return not marked and not _is_prose(row)
     return len(cells) > 1
+
+
+def _is_prose(row: Sequence[str]) -> bool:
+    """Whether a line with one tab is prose: a clause stands before it, or more words than name a row, or a sentence
+    goes on behind it."""
+    cells = [cell for cell in row if cell]
+    if len(cells) != 2 or not row[0]:
+        return False
+    before, behind = cells
+    words = len(before.split())
+    clause = before[-1] in ",;" or (_END_OF_SENTENCE.search(before) and words >= _FEWEST_WORDS)
+    long = words > _LONGEST_NAME and any(map(str.isalpha, behind))  # “Inhabitants at the end of the year 717,710”
+    goes_on = behind[0].islower() and _END_OF_SENTENCE.search(behind) and words + len(behind.split()) >= _FEWEST_WORDS
+    return bool(clause or long or goes_on)
 
 
 def _is_code(row: Sequence[str]) -> bool:

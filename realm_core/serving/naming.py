@@ -93,6 +93,7 @@ _DATED = re.compile(
     r"(?:(?:about|around|between|from|c|circa|early|late|mid|to|and|until|\d{1,4}|january|february|march|april|may|june"
     r"|july|august|september|october|november|december|bc|ad|ce|bce)\s*)+"
 )
+_WORD = re.compile(r"\S+")
 _NAME = re.compile(r"[^\W\d_][\w.'’-]*")
 _MOST_NAME_WORDS = 4
 _TITLE_ASIDE = re.compile(r"\s*\([^()]*\)$")
@@ -143,7 +144,8 @@ def same_names(
     implied: `english.implied`.
     """
     by_key = {wording.key: wording for wording in wordings}
-    called = {wording.key: title for wording in wordings if (title := _title_of(wording, texts, titles))}
+    begins = {block: _names_end(texts.get(block, "")) for block in titles}
+    called = {wording.key: title for wording in wordings if (title := _title_of(wording, texts, titles, begins))}
     called |= implied or {}
     named = {key: own for key, title in called.items() if (own := _called_alike(key, title, called, by_key)) != key}
     subjects = {key: own for key, own in named.items() if own not in named}  # no chains here, either
@@ -343,13 +345,25 @@ def _shown(head: Wording, members: Sequence[tuple[Wording, str]]) -> Wording:
     return head
 
 
-def _title_of(wording: Wording, texts: Mapping[str, str], titles: Mapping[str, str]) -> str | None:
-    """The title of an article that begins with this wording, if the wording is a longer form of the title."""
+def _title_of(
+    wording: Wording, texts: Mapping[str, str], titles: Mapping[str, str], begins: Mapping[str, int]
+) -> str | None:
+    """The title of an article that begins with this wording, if the wording is a longer form of the title.
+
+    begins: `_names_end` of the articles' first blocks.
+    """
     for block, (start, end) in wording.places.items():
-        title, text = _TITLE_ASIDE.sub("", titles.get(block, "")), texts.get(block, "")
+        if start > begins.get(block, -1):  # which most are, and the rest takes time
+            continue
+        title, text = _TITLE_ASIDE.sub("", titles[block]), texts.get(block, "")
         if title and _is_longer_form(title.split(), text[:start].split(), text[start:end].split(), text[end:]):
             return title
     return None
+
+
+def _names_end(text: str) -> int:
+    """Where the first word of a text ends that is no name: nothing after it is preceded by names alone."""
+    return next((word.end() for word in _WORD.finditer(text) if not _is_name(word[0])), len(text))
 
 
 def _is_longer_form(title: Sequence[str], before: Sequence[str], words: Sequence[str], after: str) -> bool:

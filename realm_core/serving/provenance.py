@@ -171,8 +171,12 @@ class Answer:
 
     def _is_named_as_now(self) -> bool:
         """Whether the rules of `naming.py` group its wordings today as they did when it was stored."""
-        now, then = ({(one.text, *sorted(one.also)) for one in made.answers} for made in (conclude(self), self))
-        return now == then
+        if not self.evidence:
+            return not self.answers
+        _, _, spellings, probabilities = _added_up(self.evidence)
+        named = _named(self, spellings, probabilities)
+        now = {(one.text, *sorted(_other_spellings(spellings, one))) for one in named}
+        return now == {(one.text, *sorted(one.also)) for one in self.answers}
 
     def _names(self) -> list[naming.NamedAnswer]:
         """The wordings of each answer, as grouped when it was made."""
@@ -202,15 +206,8 @@ def conclude(reading: Answer, names: Sequence[naming.NamedAnswer] | None = None)
     blocks = reading.evidence
     if not blocks:
         return replace(reading, answer=None, no_answer_probability=None, answers=(), explains="no_answer")
-    prior_K = marginal.normalise([block.prior for block in blocks])
     retriever_prior_K = marginal.prior([block.retriever_score for block in blocks])
-
-    likelihoods_YK: dict[str, list[float]] = {}
-    for position, block in enumerate(blocks):
-        for candidate in block.candidates:
-            likelihoods_YK.setdefault(candidate.key, [0.0] * len(blocks))[position] = candidate.likelihood
-    spellings = _spellings(blocks, prior_K)
-    probabilities = {key: marginal.marginal(prior_K, row_K) for key, row_K in likelihoods_YK.items()}
+    prior_K, likelihoods_YK, spellings, probabilities = _added_up(blocks)
     named = _named(reading, spellings, probabilities) if names is None else _named_as(names, spellings, probabilities)
     rows_YK = [
         [math.fsum(column) for column in zip(*(likelihoods_YK[key] for key in one.keys), strict=True)] for one in named
@@ -260,6 +257,21 @@ def conclude(reading: Answer, names: Sequence[naming.NamedAnswer] | None = None)
         evidence=tuple(replace(block, rank=rank) for rank, block in enumerate(evidence, start=1)),
         explains=explains,
     )
+
+
+def _added_up(
+    blocks: Sequence[Evidence],
+) -> tuple[list[float], dict[str, list[float]], dict[str, str], dict[str, float]]:
+    """(normalised priors; of each wording by its key: likelihoods, spelling, probability), before any are grouped."""
+    from realm_core.model import marginal
+
+    prior_K = marginal.normalise([block.prior for block in blocks])
+    likelihoods_YK: dict[str, list[float]] = {}
+    for position, block in enumerate(blocks):
+        for candidate in block.candidates:
+            likelihoods_YK.setdefault(candidate.key, [0.0] * len(blocks))[position] = candidate.likelihood
+    probabilities = {key: marginal.marginal(prior_K, row_K) for key, row_K in likelihoods_YK.items()}
+    return prior_K, likelihoods_YK, _spellings(blocks, prior_K), probabilities
 
 
 def _named(

@@ -202,7 +202,7 @@ NAMES = (
 # Any text could be one, and the files of this corpus are not there.
 UNREAD = {
     *(("/api/v1/documents", name) for name in ("title", "collection")),
-    *(("/api/v1/documents/{document_id}/touched", name) for name in ("cursor", "page_size")),
+    *(("/api/v1/documents/{document_id}/touched", name) for name in ("cursor", "page_size", "differing")),
 }
 
 

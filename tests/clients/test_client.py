@@ -212,6 +212,9 @@ def test_documents(admin: Client, asker: Client) -> None:
     (one,) = touched.results
     assert (one.answer, one.question, one.text) == (answer.id, answer.question, answer.text)
     assert touched == admin.document_touched("trips/turku", most=1)
+    assert admin.document_touched("trips/turku", most=0).results == ()
+    differing = admin.document_touched("trips/turku", differing=True)
+    assert differing.results == (() if one.outcome == "same" else (one,)) and differing.summary == touched.summary
 
     admin.change_document("trips/turku", NewDocument("Turku is by a river.", title="Turku", tags=(), date=""))
     changed = admin.document("trips/turku")

@@ -15,6 +15,7 @@ import yaml
 
 from realm_client import AsyncClient, Client, NewDocument
 from tests.clients.conftest import TOP
+from webapp.ledger.examples import CHANGE_ANSWERS, TOUCHED
 
 ID = "0b6f2f5e-3a64-4d0c-9a51-6a0f3a1c7c55"
 # What is called otherwise in Python: a stream of results, the names that Python has for such things, and what it means.
@@ -130,9 +131,30 @@ def test_a_list_names_its_filters(operation: str) -> None:
     _, _, told = OPERATIONS[operation]
     names = {one["name"] for one in told.get("parameters", []) if one["in"] == "query"}
     if "cursor" in names:
-        about = inspect.getdoc(getattr(Client, name_of(operation))) or ""
+        method = getattr(Client, name_of(operation))
+        about = inspect.getdoc(method) or ""
         filters = about.partition("Filters: ")[2].rstrip(".").split(", ")
-        assert set(filters) - {""} == names - {"cursor", "page_size"}
+        assert set(filters) - {""} == names - {"cursor", "page_size"} - set(inspect.signature(method).parameters)
+
+
+def test_as_many_touched_answers_as_are_wanted_are_fetched_page_after_page() -> None:
+    asked: list[dict[str, str]] = []
+    row = TOUCHED["results"][0]
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        asked.append(dict(request.url.params))
+        first = len(asked) - 1
+        rows = [row | {"answer": f"{first}-{number}"} for number in range(500)]
+        following = f"http://realm{request.url.path}?cursor={first}&page_size=500&differing=true"
+        return httpx.Response(200, json=CHANGE_ANSWERS | {"results": rows, "next": following})
+
+    with Client("http://realm", transport=httpx.MockTransport(handle)) as realm:
+        told = realm.change_answers(7, most=1200, differing=True)
+    assert [one.answer for one in told.results[::300]] == ["0-0", "0-300", "1-100", "1-400"] and len(
+        told.results
+    ) == 1200
+    first = {"page_size": "500", "differing": "true"}
+    assert asked == [first, {**first, "cursor": "0"}, {**first, "cursor": "1"}]
 
 
 def test_what_is_exported_is_what_was_sent() -> None:

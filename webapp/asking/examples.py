@@ -23,6 +23,7 @@ ANSWER: Final[dict[str, Any]] = {
     "evidence_gone": [],
     "purged_at": None,
     "question_language": None,
+    "passage_language": None,
     "corpus_share": 1.0,
     "serving_ms": {"store": 3.0},
     "question": QUESTION["question"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from webapp.rest.lists import RecordList
 from webapp.rest.operation import given, operation
 from webapp.rest.parameters import by_id, by_time, by_truth
 from webapp.rest.unchanging import UNCHANGED, UNLESS, CachedView
+from webapp.serving.living import foreign_language_of
 
 _LIST: Final = RecordList(
     filters=(
@@ -57,11 +59,19 @@ def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[st
         ],
         "purged_at": None if asked.purged_at is None else _time(asked.purged_at),
         "question_language": foreign_language(asked.question),
+        "passage_language": _passage_language(reading),
         "corpus_share": asked.deployment.index.corpus.share,
         # The time of rendering is known only afterwards, and this response must not change later.
         "serving_ms": {stage: spent_ms for stage, spent_ms in asked.serving_ms.items() if stage != "render"},
         **reading,
     }
+
+
+def _passage_language(reading: Mapping[str, Any]) -> str | None:
+    """The code of the language of the best passage with the answer, where the models do not know it."""
+    if reading["answer"] is None:
+        return None
+    return foreign_language_of(next(one["block_id"] for one in reading["evidence"] if one["start"] is not None))
 
 
 class AnswersView(AskingView):

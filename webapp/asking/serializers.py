@@ -220,6 +220,11 @@ class AnswerSerializer(ReadingSerializer):
         help_text="Code of the language that the question seems to be in where that is not the models' own, English; "
         "then the answer may well be wrong. Null otherwise.",
     )
+    passage_language = serializers.CharField(
+        allow_null=True,
+        help_text="The same of the passage that the answer was read from, the first in `evidence` that has it: of its "
+        "document in the deployed corpus. Null also where there is no answer or the document is not there.",
+    )
     serving_ms = serializers.DictField(
         child=serializers.FloatField(), help_text="Time to store the answer: `store`; {} if unknown."
     )

@@ -19,7 +19,6 @@ from django.views.decorators.vary import vary_on_headers
 
 from realm_core.serving.english.follow_ups import is_follow_up
 from realm_core.text.language import MODELS_LANGUAGE, foreign_language
-from realm_core.text.language_codes import language_code
 from realm_core.text.yes_or_no import asks_yes_or_no
 from webapp.access import limits
 from webapp.access.collections import access_of
@@ -35,7 +34,7 @@ from webapp.pages.htmx import HtmxRequest
 from webapp.refusals import REFUSALS
 from webapp.serving import pdf_places
 from webapp.serving.engine import EngineUnavailable
-from webapp.serving.living import language_of
+from webapp.serving.living import foreign_language_of
 from webapp.text import language_name
 
 # Answered correctly from the default corpus; each from another field.
@@ -174,8 +173,8 @@ def _foreign_passage(reading: ShownAnswer) -> str:
     """The name of the language of the passage with the answer, where the models do not know it; else empty."""
     if reading.answer.answer is None:
         return ""
-    code = language_code(language_of(reading.marked[0].evidence.block_id))
-    return language_name(code) if code not in ("", MODELS_LANGUAGE) else ""
+    code = foreign_language_of(reading.marked[0].evidence.block_id)
+    return language_name(code) if code else ""
 
 
 def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ from webapp.documents.serializers import (
 )
 from webapp.documents.viewing import described, show
 from webapp.ledger.anew import LIMIT_S, MOST_ANEW
-from webapp.ledger.api import TouchedSerializer, told_answer, told_later, told_summary, touched_page
+from webapp.ledger.api import TOUCHED_LIST, TouchedSerializer, told_answer, told_later, told_summary, touched_page
 from webapp.ledger.examples import TOUCHED
 from webapp.ledger.touched import Touched
 from webapp.models import DocumentStatus
@@ -57,7 +57,7 @@ from webapp.rest.base import EditorView
 from webapp.rest.idempotency import claim
 from webapp.rest.lists import PAGING, cursor_in, cursor_link, page_example, page_response, page_size, wrong_cursor
 from webapp.rest.operation import FORM, JSON, given, operation, sent
-from webapp.rest.parameters import IF_MATCH, idempotency_key, if_match, key_parameter
+from webapp.rest.parameters import IF_MATCH, idempotency_key, if_match, key_parameter, time_in
 from webapp.rest.throttle import EditThrottle
 from webapp.serving.living import current_corpus_id
 
@@ -80,6 +80,10 @@ _FILTERS: Final = (
         "collection",
         {"type": "string", "minLength": 1, "maxLength": LONGEST_COLLECTION},
         description="Of this collection only.",
+    ),
+    *(
+        OpenApiParameter(name, OpenApiTypes.DATETIME, description=f"Documents that an edit added {says} then.")
+        for name, says in (("added_since", "at or after"), ("added_before", "before"))
     ),
 )
 _REFUSED: Final = "What cannot be read is refused by name and reason (422), and nothing of the edit has happened."
@@ -141,7 +145,8 @@ class DocumentsView(_DocumentsView):
         if status and status not in DocumentStatus.values:
             raise InvalidRequest(FieldError("status", f"This must be one of {', '.join(DocumentStatus.values)}."))
         count = page_size(request)
-        query = DocumentQuery(title, status, collection, access_of(request.user).hidden)
+        times = (time_in(request, "added_since"), time_in(request, "added_before"))
+        query = DocumentQuery(title, status, collection, access_of(request.user).hidden, *times)
         try:
             page, after = following(query, _position(request), count)
         except PositionLost:
@@ -275,14 +280,14 @@ class TouchedView(EditorView):
         "document_touched",
         "The stored answers that read a document",
         "What each would be without the document, from what is stored with it: without the model. Nothing is changed.",
-        parameters=PAGING,
+        parameters=TOUCHED_LIST,
         gives=TouchedSerializer,
         examples=[given("Answers", TOUCHED)],
     )
     def get(self, request: Request, document_id: str) -> Response:
         show(document_id)  # or 404
         touched = Touched(previewing.of_removal([document_id]))
-        return Response(touched_page(request, touched, touched.summary()))
+        return Response(touched_page(request, touched))
 
     @operation(
         "preview_change",
@@ -310,7 +315,7 @@ class TouchedView(EditorView):
                     f"passages_{name}": DocumentBlockSerializer(getattr(preview, name), many=True).data
                     for name in ("gone", "new", "kept")
                 },
-                "summary": told_summary(preview.touched.summary()),
+                "summary": told_summary(preview.touched.worked_out().summary),
                 "anew": {"asked": told["looked_at"], "outcomes": told["outcomes"], "reason": anew.why_not},
                 "results": [
                     told_answer(one) | {"asked_anew": one.anew is not None, "anew": one.anew and told_later(one.anew)}

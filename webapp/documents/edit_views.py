@@ -32,10 +32,10 @@ from webapp.documents.viewing import ShownDocument
 from webapp.documents.views import shown_document, with_corpus
 from webapp.ledger.anew import MOST_ANEW
 from webapp.ledger.touched import Touched
+from webapp.ledger.views import shown_touched
 from webapp.models import GONE, Collection
 from webapp.pages.errors import status_of
 from webapp.pages.guards import console_form, staff_member
-from webapp.pages.paging import numbered_page
 from webapp.pages.uploads import FileField
 from webapp.refusals import REFUSALS
 from webapp.text import counted
@@ -108,7 +108,7 @@ def _preview(request: HttpRequest, shown: ShownDocument, form: DocumentForm, giv
         "form": form,
         "anew": anew,
         "most_anew": MOST_ANEW,
-        "summary": anew.summary if anew.asked else preview.touched.summary(),
+        "summary": anew.summary if anew.asked else preview.touched.worked_out().summary,
         "rows": anew.asked or anew.rows,
     }
     return render(request, "manage/document_preview.html", context)
@@ -135,14 +135,7 @@ def remove_document(request: HttpRequest) -> HttpResponse:
             messages.success(request, f"“{shown.title}” is removed. No answer reads it from now on.")
             return _after_edit(edited)
     touched = Touched(previewing.of_removal([shown.document_id]))
-    page = numbered_page(request, touched.rows)
-    context = {
-        "shown": shown,
-        "page": page,
-        "rows": touched.recomputed(page),
-        "summary": touched.summary(),
-        "overtaken": overtaken,
-    }
+    context = {"shown": shown, **shown_touched(request, touched), "overtaken": overtaken}
     return render(request, "manage/document_remove.html", context, status=status)
 
 

@@ -233,12 +233,13 @@ def _read(given: DocumentInput, corpus: CorpusSnapshot, *, only_one: bool) -> li
         kept = ParsedDocument(given.own.title, "", (), (), BASE_FORMAT)
         return [_read_document(kept, given, corpus, None, "", alone=True)]
     file_name = source.name if isinstance(source, File) else ""
+    typed = isinstance(source, Text)
     if isinstance(source, Text):
         source = File(source.text.encode(errors="replace"), one_line(given.title), "text/plain; charset=utf-8")
     name, content, declared = source.name, source.content, source.declared_type
     limits = Limits(file_bytes=LARGEST_FILE_BYTES, documents=MOST_DOCUMENTS, characters=MOST_CHARACTERS)
     try:
-        found = read_documents(content, name, declared, limits, only_one=only_one)
+        found = read_documents(content, name, declared, limits, only_one=only_one, typed=typed)
     except CannotStore:  # no fault of the file
         raise
     except RealmError as error:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from django.db.models import QuerySet
+from django.db.models import Min, QuerySet
 
 from webapp.documents.viewing import DocumentEntry, of_base, of_row
-from webapp.models import GONE, Document, DocumentStatus, IndexGeneration
-from webapp.serving.living import active, opened
+from webapp.models import GONE, ChangeKind, CorpusChange, Document, DocumentStatus, IndexGeneration
+from webapp.serving.living import active, indexes_beside, opened
 
 if TYPE_CHECKING:
     from realm_core.living.view import CorpusView
@@ -21,13 +22,22 @@ class DocumentQuery:
     """A filter of the documents.
 
     title: a part of it, in whatever case. status: a `DocumentStatus`; empty: all that are there. collection: of this
-    one only. hidden: collections of which nothing is listed.
+    one only. hidden: collections of which nothing is listed. added_since, added_before: only documents that an edit
+    added, at or after the one time and before the other.
     """
 
     title: str = ""
     status: str = ""
     collection: str = ""
     hidden: frozenset[str] = frozenset()
+    added_since: datetime | None = None
+    added_before: datetime | None = None
+
+    @property
+    def only_edited(self) -> bool:
+        """Whether no document matches that came with the corpus and was never edited."""
+        by_time = self.added_since is not None or self.added_before is not None
+        return by_time or self.status in (DocumentStatus.CHANGED, *GONE)
 
     def edited(self, index: IndexGeneration) -> QuerySet[Document]:
         """The rows of the matching documents that edits touched."""
@@ -35,17 +45,35 @@ class DocumentQuery:
         rows = rows.filter(status=self.status) if self.status else rows.exclude(status__in=GONE)
         if self.collection:
             rows = rows.filter(collection=self.collection)
+        if (added := self._added(index)) is not None:
+            rows = rows.filter(document_id__in=added)
         return rows.filter(title__icontains=self.title) if self.title else rows
 
     def unedited(self, index: IndexGeneration, view: CorpusView) -> list[int]:
         """The article rows of the matching documents that no edit touched."""
         from realm_core.living.documents import Filter
 
-        if self.status in (DocumentStatus.CHANGED, *GONE):
+        if self.only_edited:
             return []
         edited = list(Document.objects.filter(index=index).values_list("document_id", flat=True))
         collections = frozenset({self.collection}) if self.collection else None
         return view.found(self.title, edited, Filter(collections=collections, hidden_collections=self.hidden))
+
+    def _added(self, index: IndexGeneration) -> QuerySet[CorpusChange, str] | None:
+        """The ids of the documents that were added in the period; None: none is given.
+
+        The first time counts, above whichever index of the corpus: bringing documents over adds them once more.
+        """
+        if self.added_since is None and self.added_before is None:
+            return None
+        indexes = [index, *indexes_beside(index)]
+        added = CorpusChange.objects.filter(kind=ChangeKind.ADDED, document__index__in=indexes).order_by()
+        firsts = added.values("document__document_id").annotate(first=Min("at"))
+        if self.added_since is not None:
+            firsts = firsts.filter(first__gte=self.added_since)
+        if self.added_before is not None:
+            firsts = firsts.filter(first__lt=self.added_before)
+        return firsts.values_list("document__document_id", flat=True)
 
 
 EVERY: Final = DocumentQuery()
@@ -65,7 +93,7 @@ def listed(query: DocumentQuery = EVERY, *, start: int = 0, count: int = 50) -> 
     rows = query.edited(index)
     number = rows.count()
     documents = [of_row(row) for row in rows.order_by("-changed_at", "-pk")[start : start + count]]
-    if query.status in (DocumentStatus.CHANGED, *GONE):
+    if query.only_edited:
         return Listing(documents, number)  # without opening the corpus
     view = opened(index, index.state_now())
     unedited = query.unedited(index, view)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import partial, wraps
 from typing import Final
 
@@ -14,7 +15,7 @@ from realm_core.errors import RealmError
 from webapp.documents import bringing, folding, listing, sweeping, viewing
 from webapp.documents.viewing import DocumentMissing, ShownDocument
 from webapp.ledger import service as ledger
-from webapp.ledger.touched import Touched
+from webapp.ledger.touched import AT_A_GLANCE, Touched
 from webapp.models import GONE, CorpusChange, DocumentStatus
 from webapp.pages.guards import View, console_action, console_page, staff_member
 from webapp.pages.paging import numbered_page
@@ -56,7 +57,9 @@ def document_list(request: HttpRequest) -> HttpResponse:
     number = request.GET.get("page", "1")
     wanted = min(int(number), 10**9) if number.isascii() and number.isdecimal() and int(number) else 1
     collection = request.GET.get("collection", "")
-    listed = partial(listing.listed, listing.DocumentQuery(title, status, collection), count=_PAGE_SIZE)
+    added_since, added_before = (_day(request.GET.get(name, "")) for name in ("added_since", "added_before"))
+    query = listing.DocumentQuery(title, status, collection, added_since=added_since, added_before=added_before)
+    listed = partial(listing.listed, query, count=_PAGE_SIZE)
     found = listed(start=(wanted - 1) * _PAGE_SIZE)
     index = active().index
     page = Paginator(range(found.total), _PAGE_SIZE).get_page(wanted)
@@ -68,6 +71,8 @@ def document_list(request: HttpRequest) -> HttpResponse:
         "title": title,
         "show": status,
         "collection": collection,
+        "added_since": added_since,
+        "added_before": added_before,
         "tabs": _SHOWS.items(),
         "waiting": bringing.waiting(),
         "edits": folding.edits(index),
@@ -75,6 +80,14 @@ def document_list(request: HttpRequest) -> HttpResponse:
         "earlier": sweeping.earlier(index),
     }
     return render(request, "manage/documents.html", context)
+
+
+def _day(text: str) -> datetime | None:
+    """The beginning (UTC) of a day from a form; None: none is given."""
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 @console_action
@@ -117,7 +130,7 @@ def document_page(request: HttpRequest) -> HttpResponse:
         "text": shown.text if whole else shown.text[:_TEXT_SHOWN],
         "more": not whole and len(shown.text) > _TEXT_SHOWN,
         "page": numbered_page(request, shown.passages, _PAGE_SIZE),
-        "summary": Touched([block.block_id for block in shown.passages]).summary(),
+        "summary": Touched([block.block_id for block in shown.passages]).worked_out(AT_A_GLANCE).summary,
         "history": ledger.with_summaries(changes[:_PAGE_SIZE]),
     }
     return render(request, "manage/document.html", context)

@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from webapp.ledger import examples
 from webapp.ledger import service as ledger
-from webapp.ledger.touched import MOST_RECOMPUTED, Outcome, Summary, Touched, TouchedAnswer
+from webapp.ledger.touched import LIMIT_S, Outcome, Summary, Touched, TouchedAnswer
 from webapp.models import ChangeKind, CorpusChange, Document
 from webapp.rest.base import EditorView
 from webapp.rest.lists import PAGING, RecordList, offset_in, offset_links
 from webapp.rest.operation import given, operation
-from webapp.rest.parameters import by_text, by_time, by_word
+from webapp.rest.parameters import by_text, by_time, by_word, truth
 from webapp.rest.serializers import person_field
 
 if TYPE_CHECKING:
@@ -77,7 +79,8 @@ class SummarySerializer(serializers.Serializer[Any]):
 
     answers = serializers.IntegerField(help_text="How many stored answers read any of the blocks: exact.")
     looked_at = serializers.IntegerField(
-        help_text=f"How many of them were recomputed: the {MOST_RECOMPUTED} with the highest posterior."
+        help_text="How many of them were recomputed, the highest posterior first: all, or as many as "
+        f"{LIMIT_S:g} seconds allow. Then a later request goes on where this one ended."
     )
     outcomes = OutcomesSerializer(help_text="Of the recomputed ones.")
 
@@ -123,6 +126,16 @@ class ChangeAnswersSerializer(TouchedSerializer):
     )
 
 
+TOUCHED_LIST: Final = [
+    *PAGING,
+    OpenApiParameter(
+        "differing",
+        OpenApiTypes.BOOL,
+        description="Only the answers whose `outcome` is not `same`, of those that were recomputed.",
+    ),
+]
+
+
 class DocumentChangesView(EditorView):
     """The ledger."""
 
@@ -138,23 +151,29 @@ class ChangeAnswersView(EditorView):
         "change_answers",
         "The stored answers that a change touched",
         "Those that had read a block which the change took away, and what each would have been without.",
-        parameters=PAGING,
+        parameters=TOUCHED_LIST,
         gives=ChangeAnswersSerializer,
         examples=[given("Answers", examples.CHANGE_ANSWERS)],
     )
     def get(self, request: Request, change_id: int) -> Response:
         change = get_object_or_404(CorpusChange, pk=change_id)
-        page = touched_page(request, ledger.touched_by(change), ledger.summary(change))
+        page = touched_page(request, ledger.touched_by(change))
         receipt = ledger.receipt(change)
         return Response({**page, "purge": receipt and receipt.pk})
 
 
-def touched_page(request: Request, touched: Touched, summary: Summary) -> dict[str, Any]:
-    """The page of touched answers that a request asks for, as `TouchedSerializer` describes it."""
+def touched_page(request: Request, touched: Touched) -> dict[str, Any]:
+    """The page of touched answers that a request with `TOUCHED_LIST` asks for, as `TouchedSerializer` describes it."""
     start, count = offset_in(request)
-    rows = touched.recomputed(touched.rows[start : start + count])
-    links = offset_links(request, start, count, summary.reading)
-    return {"summary": told_summary(summary), **links, "results": [told_answer(one) for one in rows]}
+    only_differing = truth(request, "differing")
+    worked_out = touched.worked_out()
+    rows = worked_out.differing if only_differing else touched.rows
+    number = len(worked_out.differing) if only_differing else worked_out.summary.reading
+    return {
+        "summary": told_summary(worked_out.summary),
+        **offset_links(request, start, count, number),
+        "results": [told_answer(one) for one in touched.recomputed(rows[start : start + count])],
+    }
 
 
 def told_summary(summary: Summary) -> dict[str, Any]:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.core.cache import cache
 from django.db.models import Case, CharField, Exists, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.fields.json import KT
 from django.db.models.functions import Substr
-from redis.exceptions import RedisError
 
 from realm_core.errors import RealmError
 from webapp.access.collections import access_of
 from webapp.asking import service as asking
-from webapp.ledger.touched import MOST_RECOMPUTED, Summary, Touched
+from webapp.ledger.touched import Summary, Touched
 from webapp.metrics.middleware import listens
 from webapp.models import AskedAnswer, ChangeKind, CorpusChange, CorpusState, EvidenceBlock, GoneBlock, Purge
 from webapp.refusals import InvalidRequest
@@ -24,7 +22,6 @@ from webapp.serving.living import corpus_id
 
 _MOST_IN_LIST: Final = 40  # answers of one change that are recomputed for a list of changes
 MOST_AGAIN: Final = 50  # answers that are asked again at once: some seconds of the engine
-_KEPT_S: Final = 600  # retention and deletions may remove answers, so a summary expires
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,9 @@ class AskedAgain:
 
 def with_summaries(changes: Iterable[CorpusChange]) -> list[LedgerRow]:
     """Changes for a list; for each only the answers with the highest posterior are recomputed."""
-    return [LedgerRow(change, summary(change, _MOST_IN_LIST), receipt(change)) for change in changes]
+    return [
+        LedgerRow(change, touched_by(change).worked_out(_MOST_IN_LIST).summary, receipt(change)) for change in changes
+    ]
 
 
 def receipt(change: CorpusChange) -> Purge | None:
@@ -58,23 +57,6 @@ def receipt(change: CorpusChange) -> Purge | None:
         return None
     later = Purge.objects.filter(at__gte=purged.change.at).order_by("at")
     return next((one for one in later if purged.change.document.document_id in one.document_ids), None)
-
-
-def summary(change: CorpusChange, most: int = MOST_RECOMPUTED) -> Summary:
-    """The effects of a change on answers, computed at most every ten minutes."""
-    if not change.blocks_gone:
-        return Summary(0, 0)
-    found = touched_by(change)
-    # The key has their number, because an answer that was being computed at the change is stored after it.
-    key = f"documents.touched:{change.pk}:{most}:{found.rows.count()}"
-    try:
-        kept: dict[str, Any] | None = cache.get(key)
-        if kept is None:
-            kept = asdict(found.summary(most))
-            cache.set(key, kept, _KEPT_S)
-    except RedisError:  # it only saves time
-        return found.summary(most)
-    return Summary(**kept)
 
 
 def touched_by(change: CorpusChange) -> Touched:

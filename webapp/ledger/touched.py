@@ -1,26 +1,39 @@
 """Which stored answers read some blocks, and which of them change without these.
 
 A stored answer has everything that `Answer.without` needs, so both are computed from stored data: without the model and
-the corpus. The database counts the answers that read the blocks; the number of recomputed ones is limited.
+the corpus. The answers are read in slices, the highest posterior first, and what became of each is remembered for a
+while: a stored answer does not change, so the pages of a list, and a request after one that ran out of time, go on from
+there.
 """
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from django.core.cache import cache
 from django.db.models import Prefetch, QuerySet, Sum
+from redis.exceptions import RedisError
 
-from webapp.models import AskedAnswer, EvidenceBlock
+from webapp.models import AskedAnswer, EvidenceBlock, Purge
 
 if TYPE_CHECKING:
     from realm_core.serving.provenance import Answer
 
-MOST_RECOMPUTED: Final = 200  # for one summary; some 2 ms each
+log = logging.getLogger(__name__)
+
+LIMIT_S: Final = 10.0  # of working out in one request: some 2 ms an answer
+AT_A_GLANCE: Final = 200  # answers, for a page that only links to those that list them
+_SLICE: Final = 200  # answers in memory at once: some 20 KB each
+_KEPT_S: Final = 600
 
 
 class Outcome(StrEnum):
@@ -54,15 +67,7 @@ class TouchedAnswer:
     @cached_property
     def outcome(self) -> Outcome:
         """How `later` differs from the stored answer."""
-        full, later = self.full.answer, self.later.answer
-        if full is None:
-            return Outcome.SAME if later is None else Outcome.GIVEN
-        if later is None:
-            return Outcome.NONE
-        if full.text != later.text:
-            return Outcome.OTHER_ANSWER
-        same_block = self.full.evidence[0].block_id == self.later.evidence[0].block_id
-        return Outcome.SAME if same_block else Outcome.OTHER_BLOCK
+        return _outcome(self.full, self.later)
 
     @property
     def asked_again(self) -> AskedAnswer | None:
@@ -78,7 +83,7 @@ class TouchedAnswer:
 @dataclass(frozen=True)
 class Summary:
     """reading: the exact number of stored answers that read the blocks. looked_at: how many of them were recomputed,
-    those with the highest posterior first. outcomes: the number of these by outcome.
+    those with the highest posterior first; fewer where time ran out. outcomes: the number of these by outcome.
     """
 
     reading: int
@@ -91,9 +96,17 @@ class Summary:
         return self.looked_at - self.outcomes.get(Outcome.SAME, 0)
 
     @property
-    def complete(self) -> bool:
-        """Whether all were recomputed."""
-        return self.looked_at == self.reading
+    def left(self) -> int:
+        """How many were not recomputed."""
+        return self.reading - self.looked_at
+
+
+@dataclass(frozen=True)
+class WorkedOut:
+    """What becomes of touched answers. differing: the `Touched.rows` of those that change."""
+
+    summary: Summary
+    differing: list[Any] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -127,8 +140,70 @@ class Touched:
                 touched.append(TouchedAnswer(asked, total, full, full.without(removed)))
         return touched
 
-    def summary(self, most: int = MOST_RECOMPUTED) -> Summary:
-        """How many answers there are, and what becomes of up to `most` of them."""
-        touched = self.recomputed(self.rows[:most])
-        outcomes = Counter(one.outcome.value for one in touched)
-        return Summary(self.rows.count(), len(touched), dict(outcomes))
+    def worked_out(self, most: int | None = None, limit_s: float = LIMIT_S) -> WorkedOut:
+        """How many answers there are, what becomes of them, and which change.
+
+        most: answers to recompute, beside those whose outcome is remembered; None: all, as far as `limit_s` allows.
+        """
+        if not self.block_ids:
+            return WorkedOut(Summary(0, 0))
+        until = time.monotonic() + limit_s
+        known = self._remembered()
+        remembered = len(known)
+        rows = self.rows if most is None else self.rows[: max(most, remembered)]
+        following = rows.iterator(chunk_size=_SLICE)
+        size = _SLICE if most is None else min(most, _SLICE)
+        outcomes: Counter[str] = Counter()
+        differing = []
+        while part := list(islice(following, size)):
+            if missing := [row["answer"] for row in part if row["answer"].hex not in known]:
+                no_time = len(known) > remembered and time.monotonic() > until  # a slice at least, or none ever goes on
+                if no_time or (most is not None and outcomes.total() >= most):
+                    break
+                known |= self._outcomes(missing)
+            there = [(row, known[row["answer"].hex]) for row in part if row["answer"].hex in known]
+            outcomes.update(outcome for _, outcome in there)
+            differing += [row for row, outcome in there if outcome != Outcome.SAME]
+        if len(known) > remembered:
+            self._remember(known)
+        looked_at = outcomes.total()
+        return WorkedOut(Summary(max(self.rows.count(), looked_at), looked_at, dict(outcomes)), differing)
+
+    def _outcomes(self, answer_ids: Collection[Any]) -> dict[str, str]:
+        """Outcome by the answer's id in hexadecimal; of those that retention has left."""
+        from realm_core.serving.provenance import Answer
+
+        removed = frozenset(self.block_ids)
+        payloads = AskedAnswer.objects.filter(pk__in=answer_ids).values_list("pk", "payload")
+        answers = ((answer_id, Answer.from_dict(payload)) for answer_id, payload in payloads)
+        return {answer_id.hex: _outcome(full, full.without(removed)).value for answer_id, full in answers}
+
+    @cached_property
+    def _key(self) -> str:
+        """Of the blocks, whichever answers are meant, and of all purges: one changes stored answers."""
+        blocks = hashlib.sha256("\n".join(sorted(self.block_ids)).encode()).hexdigest()
+        return f"ledger.outcomes:{Purge.objects.count()}:{blocks}"
+
+    def _remembered(self) -> dict[str, str]:
+        try:
+            return dict(cache.get(self._key) or {})
+        except RedisError:  # it only saves time
+            return {}
+
+    def _remember(self, known: dict[str, str]) -> None:
+        try:
+            cache.set(self._key, known, _KEPT_S)
+        except RedisError:
+            log.warning("What becomes of %d kept answers could not be remembered", len(known))
+
+
+def _outcome(full: Answer, later: Answer) -> Outcome:
+    """How a later answer differs from the stored one."""
+    if full.answer is None:
+        return Outcome.SAME if later.answer is None else Outcome.GIVEN
+    if later.answer is None:
+        return Outcome.NONE
+    if full.answer.text != later.answer.text:
+        return Outcome.OTHER_ANSWER
+    same_block = full.evidence[0].block_id == later.evidence[0].block_id
+    return Outcome.SAME if same_block else Outcome.OTHER_BLOCK

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -10,6 +12,7 @@ from webapp.access import limits
 from webapp.access.limits import TooManyQuestions
 from webapp.asking.places import batch_place
 from webapp.ledger import service as ledger
+from webapp.ledger.touched import Touched
 from webapp.models import AskedAnswer, ChangeKind, CorpusChange
 from webapp.pages.guards import console_action, console_page, staff_member
 from webapp.pages.paging import numbered_page
@@ -31,23 +34,32 @@ def change_list(request: HttpRequest) -> HttpResponse:
 
 @console_page
 def change_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """One change, and the stored answers that had read what it removed."""
+    """One change, and the stored answers that had read what it removed; with `differing`, those that change."""
     change = get_object_or_404(CorpusChange.objects.select_related("document", "by", "before", "after"), pk=pk)
-    touched = ledger.touched_by(change)
-    page = numbered_page(request, touched.rows)
     return render(
         request,
         "manage/document_change.html",
         {
             "change": change,
-            "page": page,
-            "rows": touched.recomputed(page),
-            "summary": ledger.summary(change),
+            **shown_touched(request, ledger.touched_by(change)),
             "receipt": ledger.receipt(change),
             "again": ledger.asked_again(change),
             "most_again": ledger.MOST_AGAIN,
         },
     )
+
+
+def shown_touched(request: HttpRequest, touched: Touched) -> dict[str, Any]:
+    """The context of `manage/_touched.html` and of its summary. `?differing=true`: only the answers that change."""
+    worked_out = touched.worked_out()
+    differing = request.GET.get("differing") == "true"
+    page = numbered_page(request, worked_out.differing if differing else touched.rows)
+    return {
+        "page": page,
+        "rows": touched.recomputed(page),
+        "summary": worked_out.summary,
+        "differing": differing,
+    }
 
 
 @console_action

@@ -43,7 +43,7 @@ def purge_document(request: HttpRequest) -> HttpResponse:
     context = {
         "shown": shown,
         "purged": shown.status == DocumentStatus.PURGED,
-        "summary": Touched(purging.blocks_of([document_id])).summary(),
+        "summary": Touched(purging.blocks_of([document_id])).worked_out().summary,
     }
     return render(request, "manage/document_purge.html", context, status=status)
 

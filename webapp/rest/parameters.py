@@ -162,6 +162,15 @@ def if_match(request: Request) -> frozenset[str] | None:
     return frozenset(tag.partition("-")[0] for tag in tags)  # proxies that compress append -gzip to ours
 
 
+def time_in(request: Request, name: str) -> datetime | None:
+    """A time from the query parameters; None: none is given."""
+    given = request.query_params.get(name)
+    try:
+        return None if given is None else _time(given)
+    except ValueError as error:
+        raise InvalidRequest(FieldError(name, str(error))) from None
+
+
 def whole_number(request: Request, name: str, default: int, *, low: int = 0, high: int = _LARGEST_ID) -> int:
     """A whole number from the query parameters."""
     try:

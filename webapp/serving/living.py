@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from realm_core.errors import EngineUnavailable, RealmError
+from realm_core.text.language import MODELS_LANGUAGE
+from realm_core.text.language_codes import language_code
 from webapp.models import CorpusState, Deployment, IndexGeneration
 from webapp.storage.places import living_dir, resolve
 
@@ -105,16 +107,18 @@ def opened(index: IndexGeneration, row: CorpusState | None) -> CorpusView:
         raise EngineUnavailable("The corpus cannot be read: its files are missing or damaged.") from error
 
 
-def language_of(block_id: str) -> str:
-    """The language of the document whose block this is, as the deployed corpus has it; empty: unknown."""
+def foreign_language_of(block_id: str) -> str | None:
+    """The code of the language of a block's document, as the deployed corpus has it; None if unknown or the models'."""
     deployment = Deployment.active()
     if deployment is None:
-        return ""
+        return None
     try:
         view = view_of(deployment.index, deployment.index.current_state)
-    except RealmError:  # the page of a kept answer says what it knows without the corpus
-        return ""
-    return next((view.document(block.article_row).language for block in view.blocks_with(block_id)), "")
+    except RealmError:  # what is known of a kept answer without the corpus is said all the same
+        return None
+    language = next((view.document(block.article_row).language for block in view.blocks_with(block_id)), "")
+    code = language_code(language)
+    return code if code not in ("", MODELS_LANGUAGE) else None
 
 
 def corpus_id(index: IndexGeneration, row: CorpusState | None) -> str:

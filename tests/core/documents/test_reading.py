@@ -55,6 +55,11 @@ def test_names_that_could_be_taken_for_something_else() -> None:
     assert refusal(b"\0\0\0\x01", "-rf\n.txt") == "-rf .txt is no text: its character 1 is the control code 0."
 
 
+def test_what_was_typed_is_text_whatever_it_looks_like() -> None:
+    [document] = read_documents(b"%PDF-1.7 is how it begins.", "a.docx", typed=True)
+    assert (document.format, document.sections[0].text) == ("text", "%PDF-1.7 is how it begins.")
+
+
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     assert refusal(tmp_path / "a.txt", "a.txt") == f"{tmp_path / 'a.txt'} cannot be read: No such file or directory."
     assert refusal(tmp_path, "a.txt") == f"{tmp_path} is not a file."

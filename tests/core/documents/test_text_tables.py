@@ -50,10 +50,23 @@ def test_tables_are_sentences_where_they_stand(reader: Reader, table: str) -> No
         ("No\tOf\tArea\n1.\tRussia\t17\n2.\tUSA\t9", ["No: 1.; Of: Russia; Area: 17.", "No: 2.; Of: USA; Area: 9."]),
         ("Red\t#FF0000\nBlue\t#0000FF", ["Red: #FF0000.", "Blue: #0000FF."]),
         ("A\tB\tC\n1\t2\t3\nX\tY\n4\t5", ["A: 1; B: 2; C: 3.", "X: Y.", "4: 5."]),
+        ("Country\tCapital\nNorway\tOslo", ["Country: Capital.", "Norway: Oslo."]),
+        (
+            "Inhabitants at the end of the year\t717,710\nInhabitants at the beginning of the year\t709,037",
+            ["Inhabitants at the end of the year: 717,710.", "Inhabitants at the beginning of the year: 709,037."],
+        ),
+        (
+            "Atlas\tA book of maps, bound.\nIndex\tA list of words and where they are.\nEtc.\tand so on",
+            ["Atlas: A book of maps, bound.", "Index: A list of words and where they are.", "Etc.: and so on."],
+        ),
+        ("Fee\t5 Fr.\nDeposit\t20 Fr.", ["Fee: 5 Fr.", "Deposit: 20 Fr."]),
         ("a | b\n--|--\nx \\| y | `z`\nNo row.", ["a: x | y; b: z.", "No row."]),
         ("A\x0bB\nx | y\n-|-\n1 | 2", ["A", "B", "x: 1; y: 2."]),
     ],
-    ids=["pairs", "corner", "blank cells", "aligned", "quoted", "ranks", "colours", "widths", "bars", "other breaks"],
+    ids=[
+        *("pairs", "corner", "blank cells", "aligned", "quoted", "ranks", "colours", "widths", "capitals"),
+        *("long names", "definitions", "abbreviations", "bars", "other breaks"),
+    ],
 )  # fmt: skip
 def test_tables(text: str, paragraphs: list[str]) -> None:
     assert _read(text) == paragraphs
@@ -64,6 +77,11 @@ def test_tables(text: str, paragraphs: list[str]) -> None:
     [
         "The library\topens at nine.\nIt closes at six.",
         "The library opens at nine.\tIt closes at six.\nThe museum opens at ten.\tIt closes at five.",
+        "Dear Anna,\tOslo\nthank you for\tyesterday",
+        "Dear Anna,\tOslo\nthank you for\tyesterday\nBest wishes\tBen",
+        "The library\topens at nine.\nIt\tcloses at six.",
+        "In the morning we went to the\tmarket and bought\nfish and bread and then we went\tback to the house",
+        "Milk;\tbread\nfish;\tsalt",
         "\tThe library opens at nine.\n\tIt closes at six.",
         "\tName\tAge\n\tAda\t36",
         "•\tOpens at nine\n•\tCloses at six\no\tOn Sundays, too",

@@ -124,5 +124,6 @@ def read_here(arguments: list[str], folder: Path, name: str, limits: Limits) -> 
     declared = next((one.partition("=")[2] for one in arguments if one.startswith("--type=")), None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = read_file(Path(arguments[0]), name, declared, limits, only_one="--only-one" in arguments)
+        given = {"only_one": "--only-one" in arguments, "typed": "--typed" in arguments}
+        found = read_file(Path(arguments[0]), name, declared, limits, **given)
     return from_json(to_json(found).encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 from urllib.parse import quote
@@ -20,7 +21,7 @@ from tests.web.documents.conftest import meanwhile
 from tests.web.operating import TokenClient, post, problem
 from webapp.documents import service
 from webapp.documents.inputs import DocumentInput, Text
-from webapp.models import CorpusState, Deployment, Document, IndexGeneration
+from webapp.models import CorpusChange, CorpusState, Deployment, Document, IndexGeneration
 
 TURKU = {"id": "turku", "title": "Turku", "text": "Turku is a city in Finland.", "tags": ["cities"]}
 
@@ -42,6 +43,29 @@ def test_a_document_is_added_shown_changed_and_removed(deployed: Deployment, pro
     assert "The corpus has no document" in problem(program.delete("/api/v1/documents/tur%0Aku"), 404)["detail"]
     problem(program.put("/api/v1/documents/turku", TURKU, content_type="application/json"), 400)  # it has an id
     assert [one["id"] for one in Client().get("/api/v1/documents?status=removed").json()["results"]] == ["turku"]
+
+
+def test_documents_by_when_they_were_added(deployed: Deployment, program: TokenClient, staff: Person) -> None:
+    post(program, "documents", TURKU)
+    [row] = Document.objects.all()
+    CorpusChange.objects.update(at=datetime(2026, 3, 1, 12, tzinfo=UTC))
+    address = "/api/v1/documents?added_"
+    for period, there in (
+        ("since=2026-03-01T12:00:00Z", True),
+        ("since=2026-03-01T12:00:01Z", False),
+        ("before=2026-03-01T12:00:00Z", False),
+        ("before=2026-03-01T14:00:01%2B02:00&added_since=2026-02-01T00:00:00Z", True),
+    ):
+        assert [one["id"] for one in program.get(address + period).json()["results"]] == ["turku"] * there, period
+    for wrong in ("since=2026-03-01", "since=2026-03-01T12:00:00", "before=yesterday", "before="):
+        problem(program.get(address + wrong), 400)
+    for query, there in (("since=2026-03-01", True), ("since=2026-03-02", False), ("before=2026-03-01", False)):
+        page = staff.client.get(f"/manage/documents/?added_{query}").content.decode()
+        assert (row.title in page) is there and f'value="{query[-10:]}"' in page
+    assert staff.client.get("/manage/documents/?added_since=x").status_code == 200
+    out = StringIO()
+    call_command("documents", "list", "--added-since", "2026-03-01T12:00", "--added-before", "2026-03-02", stdout=out)
+    assert out.getvalue().splitlines()[-1] == "1 of 1"
 
 
 def test_heads_are_read_as_bodies_are(deployed: Deployment) -> None:

@@ -106,13 +106,13 @@ def test_an_answer_that_was_being_computed_at_the_change_is_one_of_them(answerin
     service.add([FILM], by=None)
     added = current_corpus_id()
     change = _changed()
-    assert ledger.summary(change).reading == 0
+    assert ledger.touched_by(change).rows.count() == 0
     late = [read(added), read(unedited)]
     read(current_corpus_id())
     assert {row["answer"] for row in ledger.touched_by(change).rows} == {one.pk for one in late}
-    assert ledger.summary(change).reading == ledger.asked_again(change).waiting == 2
+    assert ledger.touched_by(change).rows.count() == ledger.asked_again(change).waiting == 2
 
     service.add([FILM], by=None)
     assert current_corpus_id() == added
     read(added)  # the later one
-    assert ledger.summary(change).reading == 2
+    assert ledger.touched_by(change).rows.count() == 2

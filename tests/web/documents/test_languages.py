@@ -134,9 +134,12 @@ def test_a_change_to_a_text_in_another_language_is_told_before(
     assert DETECTED in page and "Nothing has been changed yet." in page
 
 
-@pytest.mark.parametrize(("language", "name"), [("fr", "French"), ("fr-CA", "French"), ("en", ""), ("en-GB", "")])
+@pytest.mark.parametrize(
+    ("language", "code", "name"),
+    [("fr", "fr", "French"), ("fr-CA", "fr", "French"), ("en", None, ""), ("en-GB", None, "")],
+)
 def test_an_answer_that_was_read_from_another_language(
-    answering: Deployment, client: Client, language: str, name: str
+    answering: Deployment, client: Client, language: str, code: str | None, name: str
 ) -> None:
     film, director = ODYSSEY[0], ODYSSEY[1]
     given = [
@@ -148,10 +151,20 @@ def test_an_answer_that_was_read_from_another_language(
     told = f"The passage that this was read from is in {name}. The model was trained on English alone"
     page = client.get(f"/answers/{asked.pk}/").content.decode()
     assert (told in page) == ("The passage that this was read from is in" in page) == bool(name)
+    address = f"/api/v1/answers/{asked.pk}"
+    assert client.get(address).json()["passage_language"] == code
+    assert client.get(f"{address}?without={film.block_id}").json()["passage_language"] is None
     without = client.get(f"/answers/{asked.pk}/?without={film.block_id}").content.decode()
     assert "The passage that this was read from" not in without
     service.remove(["film"], by=None)
     assert "The passage that this was read from" not in client.get(f"/answers/{asked.pk}/").content.decode()
+    assert client.get(address).json()["passage_language"] is None
+
+
+def test_who_asks_over_rest_is_told_of_a_passage_in_another_language(answering: Deployment, client: Client) -> None:
+    _added(TEXTS["fr"])
+    told = post(client, "ask", {"question": "When does it open?", "filters": {"languages": ["fr"]}}).json()
+    assert told["answer"] is not None and told["passage_language"] == "fr"
 
 
 def test_an_answer_in_a_corpus_that_cannot_be_read_has_its_page(client: Client, db: None) -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import replace
 from io import StringIO
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from tests.web.conftest import Person
 from tests.web.operating import TokenClient, post, problem
 from tests.web.pages import stored
 from tests.web.pages.stored import ODYSSEY
 from webapp.documents import service
 from webapp.documents.inputs import DocumentInput, Text, Unreadable
-from webapp.ledger import service as ledger
+from webapp.ledger import touched as touched_module
 from webapp.ledger.touched import Touched
 from webapp.models import CorpusChange, Deployment, Document
 
@@ -60,6 +64,44 @@ def test_what_a_document_touches(program: TokenClient, asked: list[Any]) -> None
         problem(program.get(f"/api/v1/documents/films/2001/touched?{wrong}"), 400)
 
 
+def test_only_those_that_turn_out_differently(program: TokenClient, asked: list[Any], staff: Person) -> None:
+    sure = tuple(replace(one, offers={"Stanley Kubrick": 0.9}) if one is ODYSSEY[1] else one for one in ODYSSEY)
+    same = stored.store(stored.payload(tuple(replace(one, prior=0.01) if one is sure[0] else one for one in sure)))
+    assert program.delete("/api/v1/documents/films/2001").status_code == 204
+    removed = CorpusChange.objects.get(kind="removed")
+    address = f"/api/v1/document-changes/{removed.pk}/answers"
+    every = program.get(address).json()
+    outcomes = {"same": 1, "other_block": 0, "other_answer": 3, "no_answer": 0, "answer_given": 0}
+    assert every["summary"] == {"answers": 4, "looked_at": 4, "outcomes": outcomes}
+    differing = program.get(f"{address}?differing=true&page_size=2").json()
+    assert differing["summary"] == every["summary"] and differing["previous"] is None
+    rest = program.get(differing["next"]).json()
+    assert rest["next"] is None
+    listed = differing["results"] + rest["results"]
+    assert listed == [row for row in every["results"] if row["outcome"] != "same"] and len(listed) == 3
+    assert program.get(f"{address}?differing=false").json() == every
+    problem(program.get(f"{address}?differing=perhaps"), 400)
+
+    page = staff.client.get(f"/manage/documents/changes/{removed.pk}/").content.decode()
+    assert f"/answers/{same.pk}/" in page and all(f"/answers/{one.pk}/" in page for one in asked)
+    page = staff.client.get(f"/manage/documents/changes/{removed.pk}/?differing=true").content.decode()
+    assert f"/answers/{same.pk}/" not in page and all(f"/answers/{one.pk}/" in page for one in asked)
+
+
+def test_what_there_was_no_time_for_is_said(
+    program: TokenClient, asked: list[Any], staff: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 100_000, 100))
+    monkeypatch.setattr(touched_module, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    monkeypatch.setattr(touched_module, "_SLICE", 2)
+    address = "/manage/documents/document/remove/?id=films%2F2001"
+    page = " ".join(re.sub(r"<[^>]*>", " ", staff.client.get(address).content.decode()).split())
+    assert "3 kept answers have read it. Of the 2 that owe it most, 2 turn out differently" in page
+    assert "For the other 1 there was no time yet. Go on with them" in page
+    told = program.get("/api/v1/documents/films/2001/touched?differing=true").json()
+    assert told["summary"]["looked_at"] == len(told["results"]) == 3, "the next request goes on"
+
+
 def test_changes_and_what_they_touched(program: TokenClient, asked: list[Any]) -> None:
     assert program.delete("/api/v1/documents/films/2001").status_code == 204
     page = program.get("/api/v1/document-changes").json()
@@ -99,7 +141,7 @@ def test_the_ledger_is_read_where_the_cache_is_out_of_reach(
     assert program.delete("/api/v1/documents/films/2001").status_code == 204
     removed = CorpusChange.objects.get(kind="removed")
     for call in ("set", "get"):
-        monkeypatch.setattr(ledger.cache, call, refuse)
+        monkeypatch.setattr(touched_module.cache, call, refuse)
         told = program.get(f"/api/v1/document-changes/{removed.pk}/answers")
         assert told.status_code == 200 and told.json()["summary"]["answers"] == 3
 
@@ -116,12 +158,17 @@ def test_on_the_command_line(asked: list[Any], monkeypatch: pytest.MonkeyPatch) 
     assert (first, second) == ("3 kept answers have read this.", "Without it: 3 another answer.")
     assert len(rows) == 3 and all("Stanley Kubrick → Arthur C. Clarke" in row for row in rows)
 
+    stored.store(stored.payload(tuple(replace(one, prior=0.01) if one is ODYSSEY[0] else one for one in ODYSSEY)))
+    out = StringIO()
+    call_command("documents", "touched", "films/2001", "--differing", stdout=out)
+    assert out.getvalue().splitlines()[1:] == ["Without it: 3 another answer, 1 the same.", *rows]
+
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda _prompt: "n")
     out = StringIO()
     with pytest.raises(CommandError, match="Nothing was removed"):
         call_command("documents", "remove", "films/2001", stdout=out)
-    assert out.getvalue().startswith("3 kept answers have read this.")
+    assert out.getvalue().startswith("4 kept answers have read this.")
     assert Document.objects.get().status == "current"
     monkeypatch.setattr("builtins.input", lambda _prompt: "y")
     call_command("documents", "remove", "films/2001", stdout=out)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
+from django.utils.timezone import now
 
 from realm_core.corpus.records import Section
 from realm_core.living.documents import LivingDocument
 from tests.web.asked import ask
 from tests.web.conftest import Person
-from tests.web.documents.conftest import meanwhile
+from tests.web.documents.conftest import deploy_confirmed, meanwhile
 from webapp.articles import service as articles
+from webapp.documents import bringing
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, File, Text, Unreadable
-from webapp.documents.listing import DocumentQuery, listed
+from webapp.documents.listing import DocumentQuery, following, listed
 from webapp.documents.viewing import DocumentMissing, show
-from webapp.models import AuditEntry, CorpusChange, CorpusState, Deployment, Document
+from webapp.models import AuditEntry, CorpusChange, CorpusState, Deployment, Document, IndexGeneration
 from webapp.refusals import InvalidRequest
 
 TURKU = DocumentInput(
@@ -115,6 +119,46 @@ def test_the_list_and_one_document(deployed: Deployment) -> None:
     assert show("Nile").status == "removed" and not show("Nile").text
     with pytest.raises(DocumentMissing):
         show("nothing")
+
+
+def test_pasted_text_is_text_whatever_it_is_called(deployed: Deployment) -> None:
+    titles = ("report.pdf", "notes.md", "data.csv", "page.html", "rows.jsonl", "feed.xml", "a.docx")
+    texts = ("# One, two.\nThree, four, five.", "MZ is a mark.", "<html><p>One.</p>", "It begins with %PDF-1.7.")
+    pasted = list(product(titles, texts))
+    documents.add([DocumentInput(Text(text), str(n), title) for n, (title, text) in enumerate(pasted)], by=None)
+    found = [show(str(number)) for number in range(len(pasted))]
+    assert [(one.title, one.text) for one in found] == pasted and {one.format for one in found} == {"text"}
+
+
+def test_the_list_of_those_that_were_added_in_a_period(answering: Deployment, another_index: IndexGeneration) -> None:
+    """What came with the corpus was not added, not even where it was changed; brought over is not added anew."""
+    documents.add([TURKU], by=None)
+    documents.change("Mars", DocumentInput(Text("Mars is red."), title="Mars"), by=None)
+    between = now()
+    documents.add([OULU], by=None)
+    documents.change("turku", DocumentInput(Text("Turku is old."), title="Turku"), by=None)
+
+    def ids(**period: datetime) -> set[str]:
+        query = DocumentQuery(**period)
+        pages, position = following(query, None, 1)
+        while position is not None:
+            page, position = following(query, position, 1)
+            pages += page
+        found = listed(query)
+        assert found.total == len(found.documents) == len(pages)
+        assert {one.document_id for one in found.documents} == {one.document_id for one in pages}
+        return {one.document_id for one in pages}
+
+    def check() -> None:
+        assert ids(added_since=between) == {"oulu"} and ids(added_before=between) == {"turku"}
+        assert ids(added_since=between - timedelta(days=1)) == {"oulu", "turku"}
+        assert ids(added_since=now()) == ids(added_since=between, added_before=between) == set()
+        assert [one.document_id for one in listed(DocumentQuery("TUR", added_before=between)).documents] == ["turku"]
+
+    check()
+    deploy_confirmed(another_index)
+    bringing.bring(by=None)
+    check()
 
 
 def test_the_text_says_each_heading_once_with_those_above_it(deployed: Deployment) -> None:

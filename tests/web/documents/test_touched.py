@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
+from realm_core.serving.provenance import Answer
 from tests.web.pages import stored
 from tests.web.pages.stored import ODYSSEY, Read
-from webapp.ledger.touched import Outcome, Summary, Touched, TouchedAnswer
+from webapp.ledger import touched as touched_module
+from webapp.ledger.touched import Outcome, Summary, Touched, TouchedAnswer, WorkedOut
+from webapp.models import AskedAnswer, Purge
 
 pytestmark = pytest.mark.django_db
 
@@ -67,7 +74,7 @@ def test_an_answer_may_be_given_only_without_a_block() -> None:
 def test_answers_that_did_not_read_the_blocks_are_not_touched() -> None:
     stored.store()
     assert _touched("f" * 32) == []
-    assert Touched(["f" * 32]).summary() == Summary(0, 0)
+    assert Touched(["f" * 32]).worked_out() == Touched([]).worked_out() == WorkedOut(Summary(0, 0))
 
 
 def test_the_highest_posterior_comes_first() -> None:
@@ -78,14 +85,61 @@ def test_the_highest_posterior_comes_first() -> None:
     assert [one.asked for one in _touched(ODYSSEY[0].block_id)] == [first, second]
 
 
-def test_the_summary_counts_all_and_says_how_many_it_looked_at() -> None:
-    for _ in range(3):
-        stored.store()
-    removed = [ODYSSEY[0].block_id, ODYSSEY[1].block_id]
-    assert Touched(removed).summary() == Summary(3, 3, {Outcome.OTHER_ANSWER: 3})
-    assert Touched(removed).summary().differing == 3 and Touched(removed).summary().complete
-    some = Touched(removed).summary(most=2)
-    assert some == Summary(3, 2, {Outcome.OTHER_ANSWER: 2})
-    assert not some.complete
-    one_block = Touched([_id("HAL 9000")]).summary()
-    assert one_block == Summary(3, 3, {Outcome.SAME: 3}) and one_block.differing == 0
+def _kept(number: int) -> list[AskedAnswer]:
+    """Answers that turn out differently without Kubrick's two blocks, and, every third, in the same way."""
+    sure = tuple(replace(one, offers={"Stanley Kubrick": 0.9}) for one in ODYSSEY)
+    return [stored.store(stored.payload(sure) if one % 3 == 2 else None) for one in range(number)]
+
+
+KUBRICK = [ODYSSEY[0].block_id, ODYSSEY[1].block_id]
+
+
+def test_all_are_counted_and_those_that_differ_are_listed_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(touched_module, "_SLICE", 4)
+    _kept(11)
+    touched = Touched(KUBRICK)
+    worked_out = touched.worked_out()
+    outcomes = Counter(one.outcome.value for one in _touched(*KUBRICK))
+    assert len(outcomes) > 1 and worked_out.summary == Summary(11, 11, outcomes)
+    assert worked_out.summary.left == 0
+    differing = [one.asked.pk for one in _touched(*KUBRICK) if one.outcome != Outcome.SAME]
+    assert [row["answer"] for row in worked_out.differing] == differing
+    assert worked_out.summary.differing == len(differing)
+    assert Touched([_id("HAL 9000")]).worked_out().summary.differing == 0
+
+
+def test_the_next_request_goes_on_where_the_time_ran_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(touched_module, "_SLICE", 4)
+    _kept(11)
+    recomputed: list[int] = []
+    known_before = Touched._outcomes
+    monkeypatch.setattr(Touched, "_outcomes", lambda own, ids: recomputed.append(len(ids)) or known_before(own, ids))
+    clock = iter(range(0, 100_000, 100))
+    monkeypatch.setattr(touched_module, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    first = Touched(KUBRICK).worked_out().summary
+    assert (first.reading, first.looked_at, first.left) == (11, 4, 7) and sum(first.outcomes.values()) == 4
+    glance = Touched(KUBRICK).worked_out(most=2).summary
+    assert (glance.looked_at, recomputed) == (4, [4]), "what is known costs nothing"
+    assert Touched(KUBRICK).worked_out().summary.looked_at == 8
+    assert Touched(KUBRICK).worked_out().summary.left == 0
+    assert recomputed == [4, 4, 3]
+    Touched(KUBRICK).worked_out()
+    assert recomputed == [4, 4, 3]
+
+
+def test_at_a_glance_the_highest_posteriors_are_worked_out() -> None:
+    _kept(7)
+    some = Touched(KUBRICK).worked_out(most=5)
+    expected = _touched(*KUBRICK)[:5]
+    assert (some.summary.reading, some.summary.looked_at) == (7, 5)
+    assert some.summary.outcomes == Counter(one.outcome.value for one in expected)
+
+
+def test_a_purge_ends_what_is_remembered() -> None:
+    kept = stored.store()
+    before = Touched([ODYSSEY[0].block_id]).worked_out().summary
+    assert before.outcomes == {"other_answer": 1}
+    kept.tell(Answer.from_dict(kept.payload).without({ODYSSEY[2].block_id}))
+    kept.save()
+    Purge.objects.create(index=kept.deployment.index, document_ids=["d"], blocks=1, files=[], remaining=[], answers=1)
+    assert Touched([ODYSSEY[0].block_id]).worked_out().summary.outcomes == {"other_block": 1}

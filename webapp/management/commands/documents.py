@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,6 +52,7 @@ class Command(OperatorCommand):
         touches = actions.add_parser("touched", help="say which kept answers read documents, and what of without them")
         touches.add_argument("ids", nargs="+", metavar="ID")
         touches.add_argument("--count", type=int, default=20, help="of the answers that are listed")
+        touches.add_argument("--differing", action="store_true", help="list only those that turn out differently")
         remove = actions.add_parser("remove", help="remove documents, all or none; first it says what that touches")
         remove.add_argument("ids", nargs="+", metavar="ID")
         remove.add_argument("--yes", action="store_true", help="do not ask, on a terminal")
@@ -62,6 +64,9 @@ class Command(OperatorCommand):
         show.add_argument("--title", default="", help="a part of it")
         show.add_argument("--status", default="", choices=DocumentStatus.values)
         show.add_argument("--collection", default="", help="of this one only")
+        for name, says in (("since", "at or after"), ("before", "before")):
+            about = f"that edits added {says} this time, such as 2026-01-31 or 2026-01-31T12:00 (UTC)"
+            show.add_argument(f"--added-{name}", type=_time, metavar="TIME", help=about)
         show.add_argument("--count", type=int, default=50)
         show.add_argument("--start", type=int, default=0)
 
@@ -69,7 +74,7 @@ class Command(OperatorCommand):
         if action == "add":
             self._print_changes(documents.add(_given(options), by=None).changes)
         elif action == "touched":
-            self._print_touched(options["ids"], max(0, options["count"]))
+            self._print_touched(options["ids"], max(0, options["count"]), differing=options["differing"])
         elif action == "remove":
             self._remove(options["ids"], sure=options["yes"])
         elif action == "bring":
@@ -87,17 +92,18 @@ class Command(OperatorCommand):
             raise RealmError("Nothing was removed.")
         self._print_changes(documents.remove(ids, by=None).changes)
 
-    def _print_touched(self, ids: Sequence[str], count: int) -> None:
+    def _print_touched(self, ids: Sequence[str], count: int, *, differing: bool = False) -> None:
         for one in ids:
             show(one)  # DocumentMissing
         touched = Touched(previewing.of_removal(ids))
-        summary = touched.summary()
+        worked_out = touched.worked_out(limit_s=math.inf)
+        summary = worked_out.summary
         self.stdout.write(f"{summary.reading:,} kept answer{pluralize(summary.reading, ' has,s have')} read this.")
         if summary.reading:
-            which = "" if summary.complete else f", of the {summary.looked_at:,} with the highest posterior"
             outcomes = ", ".join(f"{number:,} {_OUTCOMES[Outcome(one)]}" for one, number in summary.outcomes.items())
-            self.stdout.write(f"Without it{which}: {outcomes}.")
-        for answer in touched.recomputed(touched.rows[:count]):
+            self.stdout.write(f"Without it: {outcomes}.")
+        rows = worked_out.differing if differing else touched.rows
+        for answer in touched.recomputed(rows[:count]):
             best = answer.without.answer
             self.stdout.write(
                 f"{answer.asked.pk}  {answer.posterior:.3f}  {answer.outcome.value}  {answer.asked.question}  "
@@ -135,13 +141,25 @@ class Command(OperatorCommand):
 
     def _list(self, options: dict[str, Any]) -> None:
         page = listed(
-            DocumentQuery(options["title"], options["status"], options["collection"]),
+            DocumentQuery(
+                options["title"],
+                options["status"],
+                options["collection"],
+                added_since=options["added_since"],
+                added_before=options["added_before"],
+            ),
             start=max(0, options["start"]),
             count=max(0, options["count"]),
         )
         for one in page.documents:
             self.stdout.write(f"{one.document_id}  {one.title}  ({counted(one.blocks, 'block')}, {one.status})")
         self.stdout.write(f"{len(page.documents):,} of {page.total:,}")
+
+
+def _time(text: str) -> datetime:
+    """A time; in UTC if no offset is given."""
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _given(options: dict[str, Any]) -> list[DocumentInput]:
