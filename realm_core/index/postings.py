@@ -30,7 +30,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tables import postings_folder, tokens_folder
 from realm_core.corpus.tokens import BlockTokens, open_tokens, tokenised
 from realm_core.errors import CannotStore, RealmError
-from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.files import disk_errors, new_folder, read_json, remove_folder, sha256_of_file, write_json
 from realm_core.index.choice import EXACT_ROWS
 from realm_core.index.lexical import NAME_WEIGHT, WantedWords, most_added, offsets, shares
 from realm_core.index.rarity import Numbers
@@ -195,11 +195,8 @@ def _read(folder: Path, identity: dict[str, Any]) -> Sequence[_Part]:
 
 def _make(snapshot: Snapshot, folder: Path, identity: dict[str, Any], activity: Activity) -> None:
     activity.say("Counting the wordpieces of the corpus, once.")
-    temporary = folder.with_name(f"{folder.name}.tmp")
-    remove_folder(temporary)
     files = {}
-    with disk_errors(folder):
-        temporary.mkdir()
+    with disk_errors(folder), new_folder(folder, folder.with_name(f"{folder.name}.tmp")) as temporary:
         for number, part in enumerate(_made(snapshot, activity)):
             for name, array in part._asdict().items():
                 path = _file(temporary, number, name)
@@ -207,7 +204,6 @@ def _make(snapshot: Snapshot, folder: Path, identity: dict[str, Any], activity: 
                 files[path.name] = sha256_of_file(path)
         write_json(temporary / "manifest.json", {**identity, "files": files}, sealed=True)
         remove_folder(folder)
-        publish_folder(temporary, folder)
 
 
 def _file(folder: Path, number: int, name: str) -> Path:
