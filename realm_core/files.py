@@ -237,5 +237,4 @@ def refuse_existing(output: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder if it exists."""
     shutil.rmtree(folder, ignore_errors=True)

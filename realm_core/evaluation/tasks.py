@@ -64,7 +64,6 @@ class Evaluate(Task):
     as_json: bool = runtime(False, help="print the figures as JSON", flag="--json")
 
     def unused(self) -> Mapping[str, str]:
-        """Fields that the chosen retriever does not use."""
         return unused_for(self.retriever)
 
     def check_together(self) -> None:

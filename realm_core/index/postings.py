@@ -91,7 +91,6 @@ class _Part(NamedTuple):
             scores_U[reduce(partial(np.intersect1d, assume_unique=True), lists)] += NAME_WEIGHT
 
     def _postings_of(self, ids_W: Numbers) -> Iterator[slice]:
-        """Where the postings of each wordpiece are."""
         for place, wordpiece in zip(np.searchsorted(self.wordpieces_O, ids_W).tolist(), ids_W, strict=True):
             occurs = place < len(self.wordpieces_O) and self.wordpieces_O[place] == wordpiece
             yield slice(self.starts_O1[place], self.starts_O1[place + 1]) if occurs else slice(0)
@@ -220,11 +219,9 @@ class LexicalPart:
 
     @classmethod
     def of(cls, questions: Sequence[str], weight: float) -> LexicalPart:
-        """The part of all questions."""
         return cls(tuple(map(WantedWords.of, questions)), weight)
 
     def at(self, places: Sequence[int]) -> LexicalPart:
-        """The part of some of the questions."""
         return LexicalPart(tuple(self.wanted[place] for place in places), self.weight)
 
     def scores(self, postings: Postings) -> Tensor:

@@ -195,7 +195,6 @@ class WholeBase:
         return self._postings is not None and isinstance(self._base, ExactBase) and len(self._base) <= MOST_ROWS
 
     def search(self, queries_BD: Tensor, k: int, lexical: LexicalPart | None = None) -> tuple[Tensor, Tensor]:
-        """Rows and scores [B, min(k, N)] on the CPU, highest first."""
         if lexical is None:
             return self._base.search(queries_BD, k, self._allowed)
         assert isinstance(self._base, ExactBase) and self._postings is not None

@@ -34,7 +34,6 @@ _EMBEDDING = ("pooling", "dimension", "query_wordpieces", "block_wordpieces")  #
 
 
 def main(task: Combine, activity: Activity) -> None:
-    """Write the combined model."""
     refuse_existing(task.output)
     retriever = load_model(task.retriever)
     if task.reader:

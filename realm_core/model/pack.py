@@ -16,7 +16,6 @@ from realm_core.runs.activity import Activity
 
 
 def main(task: Export, activity: Activity) -> None:
-    """Write the packed model and report its size."""
     refuse_existing(task.output)
     model = load_model(task.model)
     config = model.config

@@ -39,7 +39,6 @@ _ARCHITECTURE = (
 
 
 def main(task: Import, activity: Activity) -> None:
-    """Write the model."""
     refuse_existing(task.output)
     model = import_released(task.embedder, openqa=task.openqa, reader=task.reader, encoder=task.encoder)
     given = [f"{name} {path}" for name in ("embedder", "openqa", "reader", "encoder") if (path := vars(task)[name])]

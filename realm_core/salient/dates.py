@@ -66,5 +66,4 @@ def dates(text: str) -> list[TaggedSpan]:
 
 
 def holds_date(text: str) -> bool:
-    """Whether `text` contains a date."""
     return _PATTERN.search(text) is not None

@@ -280,7 +280,6 @@ def _keep_one_year(joined: dict[str, tuple[str, str]], by_key: Mapping[str, Word
 
 
 def _rule(short: Wording, head: Wording, texts: Mapping[str, str], own_articles: frozenset[str]) -> str | None:
-    """The rule by which `short` joins `head`, or None."""
     if _YEAR.fullmatch(short.key):
         return "year" if _begins_or_ends(short.key, head.text) and _within(short, head) else None
     begins, ends = head.key.startswith(f"{short.key} "), head.key.endswith(f" {short.key}")

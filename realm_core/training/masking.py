@@ -48,7 +48,6 @@ class MaskedSentences:
         return len(self.queries)
 
     def part(self, which: slice) -> MaskedSentences:
-        """A slice of the batch."""
         return MaskedSentences(
             self.queries[which], self.masks[which], self.targets[which], self.passage_hashes_B[which]
         )

@@ -270,7 +270,6 @@ class Finetune(_Training):
     device: str = runtime("auto", help=DEVICE)
 
     def unused(self) -> Mapping[str, str]:
-        """Fields that the chosen retriever does not use."""
         return unused_for(self.retriever)
 
     def check_together(self) -> None:
