@@ -10,7 +10,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -214,6 +214,27 @@ def publish_folder(temporary: Path, final: Path) -> None:
         sync(final.parent)
 
 
+@contextmanager
+def new_folder(
+    final: Path, temporary: Path | None = None, publish: Callable[[Path, Path], None] = publish_folder
+) -> Iterator[Path]:
+    """An empty folder to fill, which is published as `final` at the end. What a killed process left there is removed.
+
+    temporary: where it is until then; default: hidden beside `final`.
+    """
+    temporary = temporary or final.with_name(f".{final.name}.tmp")
+    remove_folder(temporary)
+    with disk_errors(final):
+        temporary.mkdir(parents=True)
+    yield temporary
+    publish(temporary, final)
+
+
+def refuse_existing(output: Path) -> None:
+    """`RealmError` if what is to be made exists."""
+    if output.exists():
+        raise RealmError(f"{output} exists already; choose another name.")
+
+
 def remove_folder(folder: Path) -> None:
-    """Remove a folder if it exists."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -162,7 +162,6 @@ class DeclaredInput:
 
 
 def artefacts(task: type[Task]) -> Iterator[DeclaredInput]:
-    """The artefacts that a task works on."""
     for name, info in task.model_fields.items():
         found = artefact_of(info.annotation, info)
         if found is not None and not extra(info).get("runtime"):

@@ -60,7 +60,6 @@ class SharedPassages:
             self._rows.append((article, row, start, end))
 
     def table(self) -> Shared:
-        """Of all of them."""
         rows_R4: Shared = np.array(self._rows, np.int64).reshape(-1, 4)
         return rows_R4[np.lexsort((rows_R4[:, 2], rows_R4[:, 0]))]
 

@@ -40,7 +40,6 @@ class ArticleSource(Protocol):
 
 
 def source_from(task: Ingest) -> ArticleSource:
-    """The source that a task describes."""
     if task.source == "default":
         return DefaultSource()
     if task.source == "factbook":

@@ -122,7 +122,6 @@ class Snapshot:
         return _block(row, block_id, article_row, self.article(article_row), start, end)
 
     def row_of(self, block_id: str) -> int | None:
-        """The row of the block with this id, None if there is none."""
         if not BLOCK_ID.fullmatch(block_id):
             return None
         prefix = np.uint64(int(block_id[:16], 16))

@@ -61,7 +61,6 @@ def derived_folders(snapshot: Path) -> list[Path]:
 
 
 def article_rows(articles: Sequence[Article]) -> pa.RecordBatch:
-    """One row an article."""
     return pa.RecordBatch.from_arrays(
         [
             pa.array([article.id for article in articles], pa.string()),
@@ -81,7 +80,6 @@ def article_rows(articles: Sequence[Article]) -> pa.RecordBatch:
 
 
 def unfinished_rows(articles: Sequence[Article], stated: Sequence[Stated]) -> pa.RecordBatch:
-    """One row an article, with what is stated of each."""
     columns = [*article_rows(articles).columns, stated_column(stated)]
     return pa.RecordBatch.from_arrays(columns, schema=UNFINISHED_ARTICLES_SCHEMA)
 

@@ -20,7 +20,7 @@ from realm_core.arrays import Array, open_array, save_array
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tables import tokens_folder
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.files import disk_errors, new_folder, read_json, sha256_of_file, write_json
 from realm_core.runs.activity import Activity
 from realm_core.runs.locks import exclusive
 from realm_core.text.joins import TITLE_WORDPIECES
@@ -138,12 +138,9 @@ def tokenised(snapshot: Snapshot, activity: Activity, rows: range | None = None)
 def _make(snapshot: Snapshot, folder: Path, identity: dict[str, Any], activity: Activity) -> None:
     activity.say("Tokenising the corpus, once.")
     tokens = tokenised(snapshot, activity)
-    temporary = folder.with_name(f"{folder.name}.tmp")
-    remove_folder(temporary)
-    temporary.mkdir()
-    for name, one_name, ragged in (("titles", "title", tokens.titles), ("bodies", "body", tokens.bodies)):
-        save_array(temporary / f"{name}.npy", ragged.values_T)
-        save_array(temporary / f"{one_name}_starts.npy", ragged.starts_N1)
-    save_array(temporary / "text_hashes.npy", tokens.text_hashes_N)
-    write_json(temporary / "manifest.json", identity)
-    publish_folder(temporary, folder)
+    with new_folder(folder, folder.with_name(f"{folder.name}.tmp")) as temporary:
+        for name, one_name, ragged in (("titles", "title", tokens.titles), ("bodies", "body", tokens.bodies)):
+            save_array(temporary / f"{name}.npy", ragged.values_T)
+            save_array(temporary / f"{one_name}_starts.npy", ragged.starts_N1)
+        save_array(temporary / "text_hashes.npy", tokens.text_hashes_N)
+        write_json(temporary / "manifest.json", identity)

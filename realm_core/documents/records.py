@@ -79,7 +79,6 @@ def to_json(documents: list[ParsedDocument]) -> str:
 
 
 def from_json(text: str | bytes) -> list[ParsedDocument]:
-    """The documents of `to_json`."""
     from pydantic import TypeAdapter  # which the process that reads a file need not load
 
     return TypeAdapter(list[ParsedDocument]).validate_json(text)

@@ -24,7 +24,7 @@ from realm_core.evaluation.calibration_rule import Fit, ReadQuestion, fitted
 from realm_core.evaluation.predicting import Predictor
 from realm_core.evaluation.readings import KeptReadings
 from realm_core.evaluation.tasks import Calibrate
-from realm_core.files import disk_errors, read_json, remove_folder, write_json
+from realm_core.files import disk_errors, new_folder, read_json, refuse_existing, remove_folder, write_json
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, check_fit
@@ -40,8 +40,7 @@ from realm_core.serving.reading import BlockReading
 
 def main(task: Calibrate, activity: Activity) -> None:
     """Fit, and write the model with the fitted values."""
-    if task.output.exists():
-        raise RealmError(f"{task.output} exists already; choose another name.")
+    refuse_existing(task.output)
     with with_edits(task.index, task.corpus, task.state, task.living, activity.run, activity) as searched:
         _calibrate(task.model_copy(update=vars(searched)), activity)
 
@@ -122,16 +121,13 @@ def _by_name(paths: Sequence[Path], *, answerable: bool | None = True) -> dict[s
 
 def write_calibrated(model: Path, output: Path, config: ModelConfig, questions: Sequence[Path]) -> None:
     """Write the model's folder with another configuration; it is published by a rename."""
-    temporary = output.with_name(f".{output.name}.tmp")
-    remove_folder(temporary)
-    with disk_errors(output):
-        temporary.mkdir(parents=True)
-        for file in model.iterdir():
-            if file.is_file() and file.name != "config.json":
-                shutil.copy2(file, temporary / file.name)
-    record = read_json(model / "config.json")
-    record.pop("checksum", None)
-    about = dict(record.get("about") or {})
-    about["calibrated_on"] = [path.stem for path in questions]
-    write_json(temporary / "config.json", {**record, "model": config.as_dict(), "about": about}, sealed=True)
-    publish(temporary, output)
+    with new_folder(output, publish=publish) as temporary:
+        with disk_errors(output):
+            for file in model.iterdir():
+                if file.is_file() and file.name != "config.json":
+                    shutil.copy2(file, temporary / file.name)
+        record = read_json(model / "config.json")
+        record.pop("checksum", None)
+        about = dict(record.get("about") or {})
+        about["calibrated_on"] = [path.stem for path in questions]
+        write_json(temporary / "config.json", {**record, "model": config.as_dict(), "about": about}, sealed=True)

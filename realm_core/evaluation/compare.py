@@ -33,7 +33,6 @@ _SHORT = {"exact_match": "EM", "recall@5": "R@5"}  # in tables
 
 
 def main(task: Compare, activity: Activity) -> None:
-    """Print the tables."""
     for plot in filter(None, (task.why_plot, task.coverage_plot)):
         check_plot(plot)
     runs = [Run.of(path) for path in task.predictions]

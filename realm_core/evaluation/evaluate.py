@@ -139,7 +139,6 @@ class _RunningFigures:
         self._asked = self._right = self._answerable = self._found = 0
 
     def count(self, prediction: Prediction) -> None:
-        """Count one more question."""
         self._asked += 1
         self._right += prediction.right
         self._answerable += prediction.is_answerable

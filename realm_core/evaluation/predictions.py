@@ -73,7 +73,6 @@ class Prediction:
 
     @property
     def is_answerable(self) -> bool:
-        """Whether the question has an answer."""
         return bool(self.answers)
 
     @property

@@ -19,7 +19,7 @@ import torch
 
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.files import disk_errors, new_folder, read_json, sha256_of_file, write_json
 from realm_core.index.search import stable_top
 from realm_core.runs.locks import exclusive
 
@@ -52,7 +52,6 @@ class SparseRetriever:
         return [rows for rows, _ in found], [scores for _, scores in found]
 
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
-        """The rows of `search`, without scores."""
         return self.search(questions, k)[0]
 
     def read_as(self, questions: Sequence[str]) -> list[str]:
@@ -97,12 +96,10 @@ class SparseRetriever:
             cache.mkdir(parents=True, exist_ok=True)
             with exclusive(cache / f".{folder.name}.lock"):  # a second process waits, then uses it
                 if not folder.exists():
-                    temporary = folder.with_name(f".{folder.name}.tmp")
-                    remove_folder(temporary)
-                    self._index_of(snapshot).save(temporary, allow_pickle=False, show_progress=False)
-                    files = {path.name: sha256_of_file(path) for path in sorted(temporary.iterdir())}
-                    write_json(temporary / "manifest.json", {**identity, "files": files})
-                    publish_folder(temporary, folder)
+                    with new_folder(folder) as temporary:
+                        self._index_of(snapshot).save(temporary, allow_pickle=False, show_progress=False)
+                        files = {path.name: sha256_of_file(path) for path in sorted(temporary.iterdir())}
+                        write_json(temporary / "manifest.json", {**identity, "files": files})
         manifest = read_json(folder / "manifest.json")
         files = manifest.pop("files", {}) if isinstance(manifest, dict) else {}
         if manifest != identity:

@@ -180,12 +180,10 @@ class _GenerationBuild:
 
     @property
     def final(self) -> Path:
-        """The published folder."""
         return self.output / self.name
 
     @property
     def partial(self) -> Path:
-        """The folder of the unfinished build."""
         return self.output / f".{self.name}.partial"
 
     def shards(self) -> list[range]:

@@ -32,7 +32,7 @@ import torch
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.wordnet import ADDRESS, SCORE_OFFSET
-from realm_core.errors import RealmError
+from realm_core.files import refuse_existing
 from realm_core.index.proximity import Proximity
 from realm_core.index.rarity import Numbers, idf
 from realm_core.index.tasks import CountWordpieces
@@ -163,8 +163,7 @@ def candidates(k: int) -> int:
 
 def main(task: CountWordpieces, activity: Activity) -> None:
     """Count in how many blocks of a corpus each wordpiece occurs."""
-    if task.output.exists():
-        raise RealmError(f"{task.output} exists already; choose another name.")
+    refuse_existing(task.output)
     snapshot, wordpieces = Snapshot.verified(task.corpus), Wordpieces.default()
     with_V = torch.zeros(wordpieces.vocabulary_size, dtype=torch.int32)
     for start in range(0, len(snapshot), _AT_ONCE):

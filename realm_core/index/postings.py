@@ -30,7 +30,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tables import postings_folder, tokens_folder
 from realm_core.corpus.tokens import BlockTokens, open_tokens, tokenised
 from realm_core.errors import CannotStore, RealmError
-from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.files import disk_errors, new_folder, read_json, remove_folder, sha256_of_file, write_json
 from realm_core.index.choice import EXACT_ROWS
 from realm_core.index.lexical import NAME_WEIGHT, WantedWords, most_added, offsets, shares
 from realm_core.index.rarity import Numbers
@@ -91,7 +91,6 @@ class _Part(NamedTuple):
             scores_U[reduce(partial(np.intersect1d, assume_unique=True), lists)] += NAME_WEIGHT
 
     def _postings_of(self, ids_W: Numbers) -> Iterator[slice]:
-        """Where the postings of each wordpiece are."""
         for place, wordpiece in zip(np.searchsorted(self.wordpieces_O, ids_W).tolist(), ids_W, strict=True):
             occurs = place < len(self.wordpieces_O) and self.wordpieces_O[place] == wordpiece
             yield slice(self.starts_O1[place], self.starts_O1[place + 1]) if occurs else slice(0)
@@ -195,11 +194,8 @@ def _read(folder: Path, identity: dict[str, Any]) -> Sequence[_Part]:
 
 def _make(snapshot: Snapshot, folder: Path, identity: dict[str, Any], activity: Activity) -> None:
     activity.say("Counting the wordpieces of the corpus, once.")
-    temporary = folder.with_name(f"{folder.name}.tmp")
-    remove_folder(temporary)
     files = {}
-    with disk_errors(folder):
-        temporary.mkdir()
+    with disk_errors(folder), new_folder(folder, folder.with_name(f"{folder.name}.tmp")) as temporary:
         for number, part in enumerate(_made(snapshot, activity)):
             for name, array in part._asdict().items():
                 path = _file(temporary, number, name)
@@ -207,7 +203,6 @@ def _make(snapshot: Snapshot, folder: Path, identity: dict[str, Any], activity: 
                 files[path.name] = sha256_of_file(path)
         write_json(temporary / "manifest.json", {**identity, "files": files}, sealed=True)
         remove_folder(folder)
-        publish_folder(temporary, folder)
 
 
 def _file(folder: Path, number: int, name: str) -> Path:
@@ -224,11 +219,9 @@ class LexicalPart:
 
     @classmethod
     def of(cls, questions: Sequence[str], weight: float) -> LexicalPart:
-        """The part of all questions."""
         return cls(tuple(map(WantedWords.of, questions)), weight)
 
     def at(self, places: Sequence[int]) -> LexicalPart:
-        """The part of some of the questions."""
         return LexicalPart(tuple(self.wanted[place] for place in places), self.weight)
 
     def scores(self, postings: Postings) -> Tensor:

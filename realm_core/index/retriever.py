@@ -100,7 +100,6 @@ class DenseRetriever:
         return [rows for rows, _ in found], [scores for _, scores in found]
 
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
-        """The rows of `search`, without scores."""
         return self.search(questions, k)[0]
 
     def read_as(self, questions: Sequence[str]) -> list[str]:

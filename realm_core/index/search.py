@@ -49,7 +49,6 @@ class SearchWith:
     lexical: LexicalPart
 
     def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Rows and scores [B, min(k, N)], highest first."""
         return self.own.search(queries_BD, k, self.lexical)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from realm_core.errors import RealmError
-from realm_core.files import publish_folder, sha256_of_file, write_json
+from realm_core.files import publish_folder, refuse_existing, sha256_of_file, write_json
 from realm_core.index.generation import Generation
 from realm_core.index.manifest import MANIFEST_FILE, SHIPPED
 from realm_core.index.quantised import quantise
@@ -17,8 +16,7 @@ from realm_core.tensors import save_tensors
 
 def main(task: ShipVectors, activity: Activity) -> None:
     """Quantise the vectors of the task's index into one shard."""
-    if task.output.exists():
-        raise RealmError(f"{task.output} exists already; choose another name.")
+    refuse_existing(task.output)
     index = Generation.open(task.index)
     with TemporaryDirectory(dir=task.output.parent, prefix=".ship-") as temporary:
         made = Path(temporary, SHIPPED)

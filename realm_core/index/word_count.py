@@ -31,7 +31,6 @@ class WordCount(Activity):
         self._logged_at = 0.0
 
     def say(self, message: str) -> None:
-        """Log a message."""
         log.info("%s", message)
 
     def progress(self, done: int, total: int | None, unit: str, message: str = "") -> None:

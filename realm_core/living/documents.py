@@ -146,7 +146,6 @@ def _tidied(document: LivingDocument) -> tuple[str, tuple[Section, ...]]:
 
 
 def document_rows(documents: Sequence[LivingDocument]) -> pa.RecordBatch:
-    """The metadata of each document, one row each."""
     columns = [[getattr(document, field.name) for document in documents] for field in DOCUMENTS_SCHEMA]
     return pa.RecordBatch.from_arrays(
         [pa.array(values, field.type) for values, field in zip(columns, DOCUMENTS_SCHEMA, strict=True)],

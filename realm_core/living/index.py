@@ -10,6 +10,8 @@ Legend: B queries, N rows, V stored blocks of the base, M rows of segments, D di
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -23,7 +25,7 @@ from realm_core.living.documents import Changes, Filter
 from realm_core.living.editing import Embed, tried
 from realm_core.living.layer import Layer
 from realm_core.living.search import AllowedRows, BaseSearch, ExactBase, open_base
-from realm_core.living.state import BASE, LivingState
+from realm_core.living.state import BASE, Base, LivingState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
 from realm_core.model.checkpoint import Model
@@ -38,7 +40,7 @@ class LivingIndex:
 
     def __init__(
         self,
-        store: Store,
+        store: Store | None,
         corpus: CorpusView,
         base: tuple[Layer, BaseSearch] | None,
         segment_vectors: dict[str, Tensor],
@@ -80,9 +82,17 @@ class LivingIndex:
         return cls._of(store, store.view(state), device or torch.device("cpu"), search, earlier)
 
     @classmethod
+    def of_base(cls, corpus: Path, index: Path, *, device: torch.device, search: WantedSearch) -> LivingIndex:
+        """A snapshot and its generation, as they were published; `at` needs a store, and refuses."""
+        layer = Layer.open(BASE, corpus, index)
+        base = Base(layer.snapshot.snapshot_id, str(layer.vectors.manifest["generation"]))
+        state = LivingState(str(layer.snapshot.manifest["name"]), layer.vectors.block_hash, base)
+        return cls._of(None, CorpusView(state, [layer]), device, search, None)
+
+    @classmethod
     def _of(
         cls,
-        store: Store,
+        store: Store | None,
         corpus: CorpusView,
         device: torch.device,
         search: WantedSearch,
@@ -103,6 +113,8 @@ class LivingIndex:
 
     def at(self, state: LivingState) -> LivingIndex:
         """Another state; with the same base it shares that in memory, and only new segments are read."""
+        if self._store is None:
+            raise RealmError("The engine was loaded without a living corpus.")
         return self.open(self._store, state, device=self._device, search=self._wanted, earlier=self)
 
     def tried(self, changes: Changes, embed: Embed) -> LivingIndex:

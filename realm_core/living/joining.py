@@ -152,7 +152,6 @@ def _check_collections(name: str, views: Sequence[CorpusView]) -> None:
 
 
 def _parts(views: Sequence[CorpusView], activity: Activity) -> list[BasePart]:
-    """What the base takes of each view."""
     parts = [BasePart.whole(view) for view in views]
     parts = [replace(part, live_rows=rows_N) for part, rows_N in zip(parts, _first_rows(views, activity), strict=True)]
     return [replace(part, collection=part.view.state.name) for part in _called_apart(parts, activity)]

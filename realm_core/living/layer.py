@@ -85,11 +85,9 @@ class HeldVectors(StoredVectors):
         self._vectors_ND = vectors_ND
 
     def load(self) -> Tensor:
-        """All vectors, float16 [N, D]."""
         return self._vectors_ND
 
     def at(self, rows_M: Rows) -> Tensor:
-        """The vectors of some rows, float16 [M, D]."""
         return self._vectors_ND[torch.from_numpy(rows_M)]
 
 
@@ -166,7 +164,6 @@ class Layer:
         )
 
     def block_ids(self, rows: range) -> list[str]:
-        """The ids of the blocks in consecutive rows."""
         column = self.block_table.column("block_id")
         if self.stored_N is None:
             own = column.slice(rows.start, len(rows))
@@ -255,7 +252,6 @@ class Layer:
         return np.flatnonzero(_is_in(self.article_table.column(column), values))
 
     def document(self, article: int) -> LivingDocument:
-        """The document in a row."""
         own = self.snapshot.article(article)
         known = self._known(article)
         known["tags"] = tuple(known["tags"])

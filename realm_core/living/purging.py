@@ -54,7 +54,6 @@ class Receipt:
     state_after: str
 
     def to_json(self) -> dict[str, Any]:
-        """The receipt as JSON."""
         return asdict(self)
 
     @classmethod

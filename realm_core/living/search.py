@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -22,7 +21,6 @@ from realm_core.index.approximate import ApproximateSearch, RowFilter, open_appr
 from realm_core.index.choice import MilvusServer, WantedSearch
 from realm_core.index.generation import Generation
 from realm_core.index.milvus import MOST_FOUND, MilvusVectors, not_among
-from realm_core.index.postings import MOST_ROWS, LexicalPart, Postings
 from realm_core.index.search import ExactSearch
 from realm_core.index.stored_rows import StoredRows
 from realm_core.index.to_milvus import open_vectors
@@ -180,26 +178,6 @@ class MilvusBase:
         if len(rows_C) < k:
             rows_C = torch.arange(len(self)) if allowed.mask_N is None else allowed.mask_N.nonzero().flatten()
         return self._stored.nearest(query_1D, k, rows_C)
-
-
-class WholeBase:
-    """A base that is searched in all its rows: `LexicalSearch` of index/search.py. postings: those of its blocks."""
-
-    def __init__(self, base: BaseSearch, postings: Callable[[], Postings] | None = None) -> None:
-        self._base, self._allowed = base, AllowedRows(torch.ones(len(base), dtype=torch.bool), base.device)
-        self._postings = postings
-
-    @property
-    def adds_lexical(self) -> bool:
-        """Whether every block is scored and its wordpieces are known, so that `lexical` can be added to the scores."""
-        return self._postings is not None and isinstance(self._base, ExactBase) and len(self._base) <= MOST_ROWS
-
-    def search(self, queries_BD: Tensor, k: int, lexical: LexicalPart | None = None) -> tuple[Tensor, Tensor]:
-        """Rows and scores [B, min(k, N)] on the CPU, highest first."""
-        if lexical is None:
-            return self._base.search(queries_BD, k, self._allowed)
-        assert isinstance(self._base, ExactBase) and self._postings is not None
-        return self._base.search(queries_BD, k, self._allowed, lexical.scores(self._postings()))
 
 
 def _nothing(queries_BD: Tensor) -> tuple[Tensor, Tensor]:

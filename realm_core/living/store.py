@@ -44,7 +44,6 @@ class Store:
             yield
 
     def snapshot_folder(self, state: LivingState) -> Path:
-        """The folder of the base's snapshot."""
         assert state.base is not None
         return self.corpora / state.name / state.base.snapshot
 

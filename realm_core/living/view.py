@@ -111,7 +111,6 @@ class CorpusView:
         return _moved(layer.block(row - first_row), first_row, first_article)
 
     def block_id(self, row: int) -> str:
-        """The id of the block at `row`."""
         layer, first_row, _ = self._layer_at(row, self._first_rows)
         return layer.block_ids(range(row - first_row, row - first_row + 1))[0]
 

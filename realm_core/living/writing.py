@@ -24,7 +24,7 @@ from realm_core.corpus.metadata import DOCUMENTS_SCHEMA
 from realm_core.corpus.records import Span
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.writer import TablesWriter
-from realm_core.files import publish_folder, remove_folder, sha256_of_file, write_json
+from realm_core.files import new_folder, sha256_of_file, write_json
 from realm_core.index.manifest import generation_manifest
 from realm_core.index.tasks import SHARD_ROWS
 from realm_core.living.documents import LivingDocument, document_rows
@@ -100,16 +100,13 @@ def copy_of_segment(folder: Path, layer: Layer, articles_A: Mask, *, name: str, 
 
 @contextmanager
 def _published(folder: Path, vectors_ND: Tensor, name: str, block_hash: str) -> Iterator[TablesWriter]:
-    temporary = folder.with_name(f".{folder.name}.partial")
-    remove_folder(temporary)
-    temporary.mkdir()
-    with TablesWriter(temporary) as writer:
-        yield writer
-    shards = write_vectors(temporary, iter([vectors_ND]))
-    about = generation_manifest(folder.name, folder.name, block_hash, "", vectors_ND.shape[1], shards)
-    manifest = writer.manifest(folder.name, {"name": name, **about}, *(shard["file"] for shard in shards))
-    write_json(temporary / tables.MANIFEST_FILE, manifest, sealed=True)
-    publish_folder(temporary, folder)
+    with new_folder(folder, folder.with_name(f".{folder.name}.partial")) as temporary:
+        with TablesWriter(temporary) as writer:
+            yield writer
+        shards = write_vectors(temporary, iter([vectors_ND]))
+        about = generation_manifest(folder.name, folder.name, block_hash, "", vectors_ND.shape[1], shards)
+        manifest = writer.manifest(folder.name, {"name": name, **about}, *(shard["file"] for shard in shards))
+        write_json(temporary / tables.MANIFEST_FILE, manifest, sealed=True)
 
 
 def copy_rows(

@@ -50,7 +50,6 @@ class LowRank(nn.Module):
         nn.init.kaiming_uniform_(self.down, a=math.sqrt(5))
 
     def forward(self, rows: Tensor) -> Tensor:
-        """The layer's outputs."""
         down, up = self.down.to(rows.dtype), self.up.to(rows.dtype)
         changed: Tensor = self.linear(rows) + F.linear(F.linear(rows, down), up)
         return changed

@@ -122,12 +122,10 @@ class Bert(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the weights."""
         return self.embeddings.word_embeddings.weight.dtype
 
     @property
     def layers(self) -> list[TransformerLayer]:
-        """The Transformer layers in order."""
         return cast(list[TransformerLayer], list(self.encoder.layer))
 
     def forward(self, ids_T: Tensor, segments_T: Tensor, positions_T: Tensor, layout: Layout) -> Tensor:

@@ -27,13 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from realm_core.errors import RealmError, quoted
-from realm_core.files import (
-    disk_errors,
-    read_json,
-    remove_folder,
-    sha256_of_file,
-    write_json,
-)
+from realm_core.files import disk_errors, new_folder, read_json, sha256_of_file, write_json
 from realm_core.model.adapter import DOWN, UP, Adapter, changes, joined
 from realm_core.model.base import (
     base_bert,
@@ -111,17 +105,13 @@ def save_model(
 
     storage: per part (`query`, `block`, `reader`), default float32. about: JSON stored in config.json.
     """
-    temporary = folder.with_name(f".{folder.name}.tmp")
-    remove_folder(temporary)
-    with disk_errors(folder):
-        temporary.mkdir(parents=True)
     about = about or {}
-    if model.adapter is None:
-        record = _save_weights(model, temporary, storage or {}) | {"about": about}
-    else:
-        record = _save_adapter(model.adapter, model.config, temporary) | {"about": about}
-    write_json(temporary / "config.json", record, sealed=True)
-    publish(temporary, folder)
+    with new_folder(folder, publish=publish) as temporary:
+        if model.adapter is None:
+            record = _save_weights(model, temporary, storage or {}) | {"about": about}
+        else:
+            record = _save_adapter(model.adapter, model.config, temporary) | {"about": about}
+        write_json(temporary / "config.json", record, sealed=True)
     return replace(model, hash=model_hash(record), block_hash=record["block_hash"], about=about)
 
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from realm_core.errors import RealmError
-from realm_core.files import read_json, sha256_of_file
+from realm_core.files import read_json, refuse_existing, sha256_of_file
 from realm_core.model.adapter import Adapter, mean
 from realm_core.model.checkpoint import Model, load_model, own_adapter, save_model
 from realm_core.model.identity import verified_weights
@@ -34,9 +34,7 @@ _EMBEDDING = ("pooling", "dimension", "query_wordpieces", "block_wordpieces")  #
 
 
 def main(task: Combine, activity: Activity) -> None:
-    """Write the combined model."""
-    if task.output.exists():
-        raise RealmError(f"{task.output} exists already; choose another name.")
+    refuse_existing(task.output)
     retriever = load_model(task.retriever)
     if task.reader:
         shares = tuple(share / sum(task.shares) for share in task.shares) or (1 / len(task.reader),) * len(task.reader)

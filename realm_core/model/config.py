@@ -134,7 +134,6 @@ class ModelConfig(Calibration):
         return self.reader_base if part == "reader" and self.reader_base is not None else self.base
 
     def calibrated(self, own: Calibration, origin: str = "", elsewhere: Calibration | None = None) -> ModelConfig:
-        """With another calibration."""
         return replace(self, **asdict(own), calibrated_for=origin, elsewhere=elsewhere)
 
     def at(self, origin: str) -> ModelConfig:
@@ -152,7 +151,6 @@ class ModelConfig(Calibration):
         return Calibration(*(getattr(self, field.name) for field in fields(Calibration)))
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
         return asdict(self)
 
     @classmethod

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from realm_core.errors import RealmError
+from realm_core.files import refuse_existing
 from realm_core.model.checkpoint import Storage, load_model, save_model
 from realm_core.model.tasks import OWN, Export
 from realm_core.runs.activity import Activity
 
 
 def main(task: Export, activity: Activity) -> None:
-    """Write the packed model and report its size."""
-    if task.output.exists():
-        raise RealmError(f"{task.output} exists already; choose another name.")
+    refuse_existing(task.output)
     model = load_model(task.model)
     config = model.config
     if task.normalisation != OWN:

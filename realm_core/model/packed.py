@@ -46,7 +46,6 @@ class Packed:
         )
 
     def to(self, device: torch.device) -> Packed:
-        """The same on another device."""
         return Packed(self.ids_T.to(device), self.segments_T.to(device), self.positions_T.to(device), self.lengths)
 
     def starts(self) -> list[int]:

@@ -72,7 +72,6 @@ def _rooms(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def collate(pairs: Sequence[ReadingPair]) -> tuple[Packed, Bodies]:
-    """Pack pairs for the reader."""
     packed = Packed.of([pair.ids for pair in pairs], [pair.segments for pair in pairs])
     lengths = tuple(len(pair.offsets) for pair in pairs)
     firsts = [start + pair.body_start for start, pair in zip(packed.starts(), pairs, strict=True)]

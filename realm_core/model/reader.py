@@ -40,7 +40,6 @@ class Bodies:
     lengths: tuple[int, ...]
 
     def to(self, device: torch.device) -> Bodies:
-        """The same on another device."""
         return Bodies(
             self.positions_N.to(device),
             self.room_N.to(device),

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from realm_core.errors import RealmError, quoted
-from realm_core.files import read_json, read_text
+from realm_core.files import read_json, read_text, refuse_existing
 from realm_core.model.checkpoint import Model, new_encoder, new_model, save_model
 from realm_core.model.config import ModelConfig
 from realm_core.model.embedder import Embedder
@@ -39,9 +39,7 @@ _ARCHITECTURE = (
 
 
 def main(task: Import, activity: Activity) -> None:
-    """Write the model."""
-    if task.output.exists():
-        raise RealmError(f"{task.output} exists already; choose another name for the new model.")
+    refuse_existing(task.output)
     model = import_released(task.embedder, openqa=task.openqa, reader=task.reader, encoder=task.encoder)
     given = [f"{name} {path}" for name in ("embedder", "openqa", "reader", "encoder") if (path := vars(task)[name])]
     saved = save_model(model, task.output, about={"recipe": [f"imported from {', '.join(given)}"]})

@@ -50,7 +50,6 @@ class AnswerPattern:
             raise RealmError(f"The regular expression {quoted(expression)} is not valid: {error}.") from None
 
     def begins(self, text: str) -> bool:
-        """Whether the text begins with a match."""
         with self._timeout_errors():
             return self._pattern.match(text, timeout=_MATCH_TIMEOUT_S) is not None
 

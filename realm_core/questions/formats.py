@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors, parse_json
+from realm_core.files import parse_json, refuse_existing, replaced
 from realm_core.questions.answers import normalise_answer
 from realm_core.questions.question_file import checked_question, read_questions
 from realm_core.questions.tasks import Questions
@@ -36,18 +36,15 @@ _DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^\s()"]+))\)'
 
 def main(task: Questions, activity: Activity) -> None:
     """Read, check, leave out, write."""
-    if task.output.exists():
-        raise RealmError(f"{task.output} exists already; choose another name.")
+    refuse_existing(task.output)
     without = [question for path in task.without for question in read_questions(path, answerable=None)]
     kept_out = {normalise_answer(question.question) for question in without}
     rows = [row for path in task.files for row in read_published(path, task.format)]
     wanted = [row for row in rows if normalise_answer(row["question"]) not in kept_out]
     if not wanted:
         raise RealmError(f"No questions are left of {len(rows):,}.")
-    temporary = task.output.with_name(f".{task.output.name}.tmp")
-    with disk_errors(task.output):
+    with replaced(task.output) as temporary:
         temporary.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in wanted), encoding="utf-8")
-        temporary.replace(task.output)
     left_out = f"; {len(rows) - len(wanted):,} left out" if task.without else ""
     activity.say(f"{task.output}: {len(wanted):,} questions{left_out}.")
     activity.result({"path": str(task.output), "questions": len(wanted), "left_out": len(rows) - len(wanted)})

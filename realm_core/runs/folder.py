@@ -58,7 +58,6 @@ class RunFolder:
         return read_object(self.progress_file)
 
     def result(self) -> dict[str, Any] | None:
-        """The result, or None if there is none."""
         return read_object(self.result_file)
 
     def log_size(self) -> int:

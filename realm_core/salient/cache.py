@@ -103,7 +103,6 @@ class SalientSpans:
 
 
 def _shards(folder: Path) -> tuple[dict[str, Any], list[tuple[SpansM5, LabelsM]]]:
-    """The manifest and the shards."""
     if not (folder / MANIFEST_FILE).exists():
         raise RealmError(
             f"{folder} is not finished: {MANIFEST_FILE} is missing. Run `spans` with the same options again to resume."

@@ -11,8 +11,8 @@ import re
 
 from realm_core.salient.spans import DATE, TaggedSpan
 
-_FULL_MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-_MONTH = rf"(?:{_FULL_MONTH}|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?)"
+FULL_MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+_MONTH = rf"(?:{FULL_MONTH}|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?)"
 _DAY = r"(?:3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?"
 _DAYS = rf"{_DAY}(?:\s?[–-]\s?{_DAY})?"
 _YEAR = r"(?:1\d{3}|20\d\d)"
@@ -54,7 +54,7 @@ _PATTERN = re.compile(
     | \b{_ORDINAL}(?:[ ](?:and|to|or)[ ]{_ORDINAL}|[–-]{_ORDINAL})?[ -][Cc]entur(?:y|ies)(?:\s{_ERA}(?!\w))?
     | {_BEFORE}{_YEAR}\s?[–/-]\s?(?:{_YEAR}|\d\d)(?![\w%°-])(?![.,:/]\d)      # 1914–1918, 1914–18
     | {_BEFORE}{_YEAR}{_AFTER}
-    | \b(?={_FULL_MONTH})(?:{_INTRODUCED}){_FULL_MONTH}(?![\w-])(?!\s[A-Z])   # in November
+    | \b(?={FULL_MONTH})(?:{_INTRODUCED}){FULL_MONTH}(?![\w-])(?!\s[A-Z])   # in November
     """,
     re.VERBOSE,
 )
@@ -66,5 +66,4 @@ def dates(text: str) -> list[TaggedSpan]:
 
 
 def holds_date(text: str) -> bool:
-    """Whether `text` contains a date."""
     return _PATTERN.search(text) is not None

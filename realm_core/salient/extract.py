@@ -42,7 +42,6 @@ _REQUEST_BLOCKS = 100  # blocks per request to a worker, and per progress report
 
 
 def main(task: Spans, activity: Activity) -> None:
-    """Find the salient spans, or measure a tagger."""
     labels = tuple(filter(None, task.labels.split(","))) if task.labels else None
     options = TaggerOptions(task.tagger, labels, task.dates)
     if task.measure is not None:

@@ -171,7 +171,6 @@ def _short(value: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """A duration in a readable unit."""
     for name, unit_s in (("years", 365.25 * 86400), ("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * unit_s:
             return f"{seconds / unit_s:,.1f} {name}"

@@ -100,7 +100,6 @@ class Sample:
     right_N: Tensor
 
     def to(self, device: torch.device) -> Sample:
-        """The same on another device."""
         return Sample(
             self.queries.to(device),
             self.blocks.to(device),

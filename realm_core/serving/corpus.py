@@ -1,10 +1,9 @@
-"""The corpus of an engine: a snapshot as it was ingested, or one state of a living corpus."""
+"""The corpus of an engine: one state of a living corpus, which may be a snapshot as it was ingested."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
 from pathlib import Path
 
 import torch
@@ -12,20 +11,17 @@ from cachetools import LRUCache
 
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
-from realm_core.errors import RealmError
 from realm_core.index.choice import WantedSearch
 from realm_core.index.lexical import candidates, ranked_again
 from realm_core.index.manifest import read_manifest
-from realm_core.index.postings import LexicalPart, Postings
+from realm_core.index.postings import LexicalPart
 from realm_core.index.proximity import best_with_proximity
 from realm_core.index.retriever import check_manifest_fits
 from realm_core.index.search import LexicalSearch, Search, SearchWith, search_without
 from realm_core.living.index import LivingIndex, check_fits
 from realm_core.living.scope import Scope, ScopedSearch
-from realm_core.living.search import WholeBase, open_base
 from realm_core.living.state import BASE, LivingState
 from realm_core.living.store import Store
-from realm_core.living.view import CorpusView
 from realm_core.model.checkpoint import Model
 from realm_core.text.spelling import Spelling
 
@@ -47,23 +43,13 @@ class ServedCorpus:
     id: NAME@SNAPSHOT, with +STATE if documents were edited, as in answers. origin: `Snapshot.origin`.
     """
 
-    texts: Snapshot | CorpusView
-    search: LexicalSearch
+    index: LivingIndex
     id: str
     origin: str
     spelling: Spelling
-    adds_lexical: bool
-    """Whether the search scores every block, so that it finds the best sums with the lexical part."""
-    index: LivingIndex | None = None
     _scoped: LRUCache[tuple[Scope, float], LexicalSearch] = field(
         default_factory=lambda: LRUCache(_SCOPES), repr=False, compare=False
     )
-
-    @classmethod
-    def of_snapshot(cls, snapshot: Snapshot, search: WholeBase) -> ServedCorpus:
-        """A snapshot without edits."""
-        name = f"{snapshot.manifest['name']}@{snapshot.snapshot_id}"
-        return cls(snapshot, search, name, snapshot.origin, Spelling([snapshot.title_words]), search.adds_lexical)
 
     @classmethod
     def of_index(cls, index: LivingIndex) -> ServedCorpus:
@@ -73,17 +59,12 @@ class ServedCorpus:
         edits = f"+{view.state.id}" if view.state.has_edits else ""
         name = f"{base.manifest['name']}@{base.snapshot_id}{edits}"
         spelling = Spelling([layer.snapshot.title_words for layer in view.layers])
-        return cls(view, index, name, base.origin, spelling, index.adds_lexical, index)
+        return cls(index, name, base.origin, spelling)
 
     def search_in(self, scope: Scope | None, temperature: float) -> LexicalSearch:
-        """Search in a scope; None: in everything. For one thread. temperature: of the prior.
-
-        `RealmError` for a scope of a corpus that is not living.
-        """
+        """Search in a scope; None: in everything. For one thread. temperature: of the prior."""
         if scope is None:
-            return self.search
-        if self.index is None:
-            raise RealmError("The engine was loaded without a living corpus, so it cannot filter documents.")
+            return self.index
         key = (scope, temperature)
         if key not in self._scoped:
             self._scoped[key] = ScopedSearch(self.index, scope, temperature)
@@ -91,9 +72,7 @@ class ServedCorpus:
 
     def collection_of(self, block: Block) -> str:
         """The collection of a block's document."""
-        if isinstance(self.texts, CorpusView):
-            return self.texts.collection_of(block.article_row)
-        return str(self.texts.manifest["name"])
+        return self.index.corpus.collection_of(block.article_row)
 
 
 @dataclass(frozen=True)
@@ -114,9 +93,9 @@ def nearest(
 ) -> list[tuple[list[Block], list[float]]]:
     """The nearest blocks of each query with their scores: f(x, z), in a scope + temperature × log weight.
 
-    lexical: the part to add to the scores, if the corpus `adds_lexical`.
+    lexical: the part to add to the scores, if the index `adds_lexical`.
     """
-    texts = corpus.texts
+    texts = corpus.index.corpus
     found: dict[int, tuple[list[Block], list[float]]] = {}
     for scope in dict.fromkeys(one.scope for one in wanted):
         places = [place for place, one in enumerate(wanted) if one.scope == scope]
@@ -140,7 +119,7 @@ def best(
     lexical_weight: float,
 ) -> list[tuple[list[Block], list[float]]]:
     """The best blocks of each question with their scores: those of `nearest` + the lexical part."""
-    if corpus.adds_lexical:
+    if corpus.index.adds_lexical:
         lexical = LexicalPart.of(questions, lexical_weight)
         if not lexical_weight:
             return nearest(corpus, queries_BD, wanted, temperature, lexical)
@@ -160,22 +139,18 @@ def best(
     return found
 
 
-def open_snapshot(
-    model: Model, index: Path, corpus: Path, device: torch.device, wanted: WantedSearch
+def open_corpus(
+    model: Model, index: Path, corpus: Path, living: LivingCorpus | None, device: torch.device, wanted: WantedSearch
 ) -> tuple[ServedCorpus, str]:
-    """A corpus with the index that matches model and corpus, and the index's name. wanted: see `open_base`."""
-    manifest, snapshot = read_manifest(index), Snapshot.open(corpus)
-    check_manifest_fits(model, manifest, snapshot)
-    snapshot.verify()  # memory-mapped, so not verified on reading as model and index are
-    search = WholeBase(open_base(index, device, wanted), cache(partial(Postings.of, snapshot)))
-    return ServedCorpus.of_snapshot(snapshot, search), str(manifest["generation"])
+    """A state of a living corpus, or else the corpus as it was ingested, and the name of the base's index.
 
-
-def open_living(
-    model: Model, living: LivingCorpus, device: torch.device, wanted: WantedSearch
-) -> tuple[ServedCorpus, str]:
-    """A state of a living corpus, and the name of its base's index. wanted: see `open_base`."""
-    check_fits(model, living.state)
-    index = LivingIndex.open(living.store, living.state, device=device, search=wanted)
-    base = next(layer for layer in index.corpus.layers if layer.name == BASE)
-    return ServedCorpus.of_index(index), str(base.vectors.manifest["generation"])
+    wanted: see `open_base`. `RealmError` unless they fit the model.
+    """
+    if living is None:
+        check_manifest_fits(model, read_manifest(index), Snapshot.open(corpus))
+        opened = LivingIndex.of_base(corpus, index, device=device, search=wanted)
+    else:
+        check_fits(model, living.state)
+        opened = LivingIndex.open(living.store, living.state, device=device, search=wanted)
+    base = next(layer for layer in opened.corpus.layers if layer.name == BASE)
+    return ServedCorpus.of_index(opened), str(base.vectors.manifest["generation"])

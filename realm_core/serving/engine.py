@@ -31,14 +31,13 @@ from realm_core.index.embedding import embed
 from realm_core.living.collections import CollectionFacts
 from realm_core.living.documents import Changes
 from realm_core.living.editing import Embed
-from realm_core.living.index import LivingIndex
 from realm_core.living.scope import Scope
 from realm_core.living.state import LivingState
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.config import Normalisation
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.questions.answers import holds_answer
-from realm_core.serving.corpus import LivingCorpus, ServedCorpus, Wanted, best, nearest, open_living, open_snapshot
+from realm_core.serving.corpus import LivingCorpus, ServedCorpus, Wanted, best, nearest, open_corpus
 from realm_core.serving.english.topics import read_as
 from realm_core.serving.filled import Filling
 from realm_core.serving.gap_reading import as_question, filling_of, one_gap
@@ -141,10 +140,7 @@ class Engine:
         """
         place = pick_device(device)
         loaded = compute_aside(partial(_load_model, model, place))
-        if living is None:
-            served, name = compute_aside(partial(open_snapshot, loaded, index, corpus, place, search))
-        else:
-            served, name = compute_aside(partial(open_living, loaded, living, place, search))
+        served, name = compute_aside(partial(open_corpus, loaded, index, corpus, living, place, search))
         return cls(
             loaded,
             served,
@@ -165,7 +161,7 @@ class Engine:
         Their common files stay in memory, so this takes milliseconds. `RealmError` if its files are damaged.
         """
         with torch.inference_mode():
-            self._corpus = ServedCorpus.of_index(self._living().at(state))
+            self._corpus = ServedCorpus.of_index(self._corpus.index.at(state))
 
     def tried(self, changes: Changes, embed: Embed) -> ServedCorpus:
         """The corpus as an edit would make it, only in memory; `ask` answers from it if it is given as `corpus`.
@@ -173,13 +169,7 @@ class Engine:
         `RealmError` as of `edit`.
         """
         with torch.inference_mode():
-            return ServedCorpus.of_index(self._living().tried(changes, embed))
-
-    def _living(self) -> LivingIndex:
-        index = self._corpus.index
-        if index is None:
-            raise RealmError("The engine was loaded without a living corpus.")
-        return index
+            return ServedCorpus.of_index(self._corpus.index.tried(changes, embed))
 
     def ask(
         self,
@@ -267,9 +257,8 @@ class Engine:
 
     @property
     def collections(self) -> dict[str, CollectionFacts]:
-        """The collections that are searched now, by name; empty where the engine was loaded without a living corpus."""
-        index = self._corpus.index
-        return {} if index is None else index.corpus.collections
+        """The collections that are searched now, by name."""
+        return self._corpus.index.corpus.collections
 
     def warm_up(self) -> None:
         """Answer test requests outside of the queue, so that the first user does not wait for lazy initialisation."""

@@ -10,8 +10,12 @@ encoder fills with its reader (`gap_reading.py`): y is a span then, and there is
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from realm_core.corpus.records import Block
+from realm_core.serving.provenance import Evidence
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,22 @@ class FillingEvidence:
     # log p(y | z, x) − log p(y | ∅, x); positive: the block helps; 0: the null block's; None: filled by the reader
     utility: float | None
     retriever_score: float  # f(x, z), the raw inner product
+
+    @classmethod
+    def ranked(
+        cls, read: Iterable[tuple[Block | Evidence | None, float, float, float, float | None, float]]
+    ) -> tuple[FillingEvidence, ...]:
+        """The blocks that were read, the highest posterior first; equal ones by prior, then in the given order.
+
+        read: the block (None: the null block), prior, likelihood, posterior, utility, retriever score.
+        """
+        order = sorted(read, key=lambda one: (-one[3], -one[1]))
+        return tuple(
+            cls(rank, block.block_id, block.title, block.text, block.section, block.url, *one[1:])
+            if (block := one[0])
+            else cls(rank, None, "", "", "", "", *one[1:])
+            for rank, one in enumerate(order, start=1)
+        )
 
 
 @dataclass(frozen=True)

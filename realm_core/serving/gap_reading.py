@@ -83,22 +83,8 @@ def _evidence(answer: Answer, keys: Collection[str]) -> tuple[FillingEvidence, .
     """The blocks with their figures for one answer, the highest posterior first."""
     likelihood_K = [block.likelihood_of(keys) for block in answer.evidence]
     posterior_K = marginal.posterior([block.prior for block in answer.evidence], likelihood_K)
-    order = sorted(
-        range(len(answer.evidence)), key=lambda place: (-posterior_K[place], -answer.evidence[place].prior, place)
+    read = (
+        (block, block.prior, likelihood, posterior, None, block.retriever_score)
+        for block, likelihood, posterior in zip(answer.evidence, likelihood_K, posterior_K, strict=True)
     )
-    return tuple(
-        FillingEvidence(
-            rank=rank,
-            block_id=(block := answer.evidence[place]).block_id,
-            title=block.title,
-            text=block.text,
-            section=block.section,
-            url=block.url,
-            prior=block.prior,
-            likelihood=likelihood_K[place],
-            posterior=posterior_K[place],
-            utility=None,
-            retriever_score=block.retriever_score,
-        )
-        for rank, place in enumerate(order, start=1)
-    )
+    return FillingEvidence.ranked(read)

@@ -9,7 +9,7 @@ Legend: K blocks, J masks, V vocabulary, Y guesses, C candidates of one block.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -222,7 +222,7 @@ def evidence_of(
 ) -> tuple[FillingEvidence, ...]:
     """The null block and `blocks` with their figures, ranked by posterior."""
     utility_K = retrieval_utility(log_likelihood_K, log_likelihood_K[0])
-    figures = zip(
+    read = zip(
         (None, *blocks),
         log_prior_K.exp().tolist(),
         log_likelihood_K.exp().tolist(),
@@ -231,21 +231,4 @@ def evidence_of(
         scores_K,
         strict=True,
     )
-    evidence = [
-        FillingEvidence(
-            rank=0,
-            block_id=None if block is None else block.block_id,
-            title="" if block is None else block.title,
-            text="" if block is None else block.text,
-            section="" if block is None else block.section,
-            url="" if block is None else block.url,
-            prior=prior,
-            likelihood=likelihood,
-            posterior=posterior,
-            utility=utility,
-            retriever_score=score,
-        )
-        for block, prior, likelihood, posterior, utility, score in figures
-    ]
-    evidence.sort(key=lambda block: (-block.posterior, -block.prior, block.block_id or ""))
-    return tuple(replace(block, rank=rank) for rank, block in enumerate(evidence, start=1))
+    return FillingEvidence.ranked(sorted(read, key=lambda one: one[0].block_id if one[0] else ""))

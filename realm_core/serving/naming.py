@@ -32,6 +32,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from realm_core.questions.answers import normalise_answer
+from realm_core.salient.dates import FULL_MONTH
 
 _HONORIFICS = frozenset(
     "sir dame dr doctor prof professor lord lady king queen prince princess emperor empress president chancellor "
@@ -90,13 +91,13 @@ _SHORT_FORMS = {
 _YEAR = re.compile(r"\d{3,4}")
 _DASH = re.compile(r"[-\u2010-\u2015\u2212]")
 _DATED = re.compile(
-    r"(?:(?:about|around|between|from|c|circa|early|late|mid|to|and|until|\d{1,4}|january|february|march|april|may|june"
-    r"|july|august|september|october|november|december|bc|ad|ce|bce)\s*)+"
+    r"(?:(?:about|around|between|from|c|circa|early|late|mid|to|and|until|\d{1,4}"
+    rf"|{FULL_MONTH.lower()}|bc|ad|ce|bce)\s*)+"
 )
 _WORD = re.compile(r"\S+")
 _NAME = re.compile(r"[^\W\d_][\w.'’-]*")
 _MOST_NAME_WORDS = 4
-_TITLE_ASIDE = re.compile(r"\s*\([^()]*\)$")
+TITLE_ASIDE = re.compile(r"\s*\([^()]*\)$")
 _ASKS_LANGUAGE = re.compile(r"\b(?:languages?|speaks?|speaking|spoken)\b", re.IGNORECASE)
 _LANGUAGE = " language"
 
@@ -151,7 +152,7 @@ def same_names(
     subjects = {key: own for key, own in named.items() if own not in named}  # no chains here, either
     fragments = {key: subjects.get(whole, whole) for key, whole in _fragments(wordings).items()}
     fragments = {key: whole for key, whole in fragments.items() if key not in subjects and key != whole}
-    own_articles = frozenset(normalise_answer(_TITLE_ASIDE.sub("", title)) for title in titles.values())
+    own_articles = frozenset(normalise_answer(TITLE_ASIDE.sub("", title)) for title in titles.values())
     inner = {*subjects, *fragments}
     members, head_of = _joined([wording for wording in wordings if wording.key not in inner], texts, own_articles)
     for joining, rule in ((subjects, "subject"), (fragments, "fragment")):
@@ -281,7 +282,6 @@ def _keep_one_year(joined: dict[str, tuple[str, str]], by_key: Mapping[str, Word
 
 
 def _rule(short: Wording, head: Wording, texts: Mapping[str, str], own_articles: frozenset[str]) -> str | None:
-    """The rule by which `short` joins `head`, or None."""
     if _YEAR.fullmatch(short.key):
         return "year" if _begins_or_ends(short.key, head.text) and _within(short, head) else None
     begins, ends = head.key.startswith(f"{short.key} "), head.key.endswith(f" {short.key}")
@@ -353,9 +353,13 @@ def _title_of(
     begins: `_names_end` of the articles' first blocks.
     """
     for block, (start, end) in wording.places.items():
+<<<<<<< HEAD
         if start > begins.get(block, -1):  # which most are, and the rest takes time
             continue
         title, text = _TITLE_ASIDE.sub("", titles[block]), texts.get(block, "")
+=======
+        title, text = TITLE_ASIDE.sub("", titles.get(block, "")), texts.get(block, "")
+>>>>>>> 183aaf94a7ef659e5aaa67fc60a14550efcdecca
         if title and _is_longer_form(title.split(), text[:start].split(), text[start:end].split(), text[end:]):
             return title
     return None

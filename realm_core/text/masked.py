@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 MASK = "[MASK]"
-MOST_MASKS = 10  # as many as pre-training masks in a sentence
+MOST_MASKS = 10  # of a sentence, in pre-training and when it is filled
 
 _MASK = re.compile(re.escape(MASK), re.IGNORECASE)
 _WORD = re.compile(r"\w+")

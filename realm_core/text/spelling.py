@@ -100,7 +100,6 @@ class Lexicon:
 
     @classmethod
     def of_titles(cls, titles: Iterable[str]) -> Lexicon:
-        """The words of titles."""
         counts = Counter(word for title in titles for word in _WORD.findall(folded(title)))
         return cls({word: count * _TITLE_WORTH for word, count in counts.items()}, [w for w in counts if len(w) > 2])
 

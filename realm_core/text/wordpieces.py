@@ -105,7 +105,6 @@ class Wordpieces:
         return tuple(self._tokenizer.id_to_token(i) or "[UNK]" for i in range(self.vocabulary_size))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The wordpieces of `ids`."""
         return [self.vocabulary[i] for i in ids]
 
     def _special(self, token: str) -> int:

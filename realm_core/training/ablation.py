@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from realm_core.evaluation.config import EvaluateConfig
+from realm_core.evaluation.tasks import EvaluateConfig
 from realm_core.settings import NotNegative, Positive, SettingError, Settings, setting
 from realm_core.training.config import FinetuneConfig, IctConfig, MlmConfig, PretrainConfig
 

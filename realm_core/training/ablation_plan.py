@@ -95,15 +95,12 @@ class AblationPlan:
 
     @property
     def stages(self) -> list[AblationStage]:
-        """All stages."""
         return list(self._stages.values())
 
     def run(self, name: str) -> RunFolder:
-        """The run folder of a stage."""
         return RunFolder(self._output / "runs" / name)
 
     def predictions(self, row: str, dev: str) -> Path:
-        """The predictions file of a row and a question set."""
         return self._output / "predictions" / f"{row}.{dev}.jsonl"
 
     def _row(self, name: str, row: AblationRow) -> None:
@@ -165,7 +162,6 @@ class AblationPlan:
         return output
 
     def _index(self, name: str) -> Path:
-        """The generation of a model."""
         folder, blocks = self._output / "indexes", self._sizes.blocks
         task = Index(model=self._model(name), output=folder, generation=name, **self._everywhere)
         stage_id = StageId("index", name)

@@ -50,7 +50,6 @@ _QUESTIONS_AT_ONCE = 256
 
 @in_run_folder
 def main(task: Finetune, stage: Stage) -> None:
-    """Fine-tune and save the model."""
     if task.index is None or task.retriever != "dense":
         _finetune(task, stage)
         return

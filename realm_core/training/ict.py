@@ -45,7 +45,6 @@ class Cloze:
     stop_B: Array
 
     def part(self, which: slice) -> Cloze:
-        """A slice of the batch."""
         return Cloze(self.queries[which], self.rows_B[which], self.first_B[which], self.stop_B[which])
 
 
@@ -78,7 +77,6 @@ class ClozeBatches:
 
 @in_run_folder
 def main(task: Ict, stage: Stage) -> None:
-    """Warm the embedder up and save the model."""
     config, world = task.settings, stage.world
     check_batch(config, world, each=2)
     snapshot = Snapshot.verified(task.corpus)

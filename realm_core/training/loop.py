@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from realm_core.errors import RealmError, Stopped
-from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.files import new_folder, read_json, remove_folder, sha256_of_file, write_json
 from realm_core.model.embedder import Embedder
 from realm_core.model.encoder import Encoder
 from realm_core.model.reader import Reader
@@ -226,28 +226,21 @@ class Loop:
         final = self._folder / f"checkpoint-{self.step}"
         if final.exists():
             return
-        temporary = self._folder / f".checkpoint-{self.step}.tmp"
-        remove_folder(temporary)
-        with disk_errors(temporary):
-            temporary.mkdir(parents=True)
         tensors = {f"parameter.{name}": parameter.detach().contiguous() for name, parameter in self._named.items()}
         for name, parameter in self._named.items():
             for key, value in self._optimizer.state[parameter].items():
                 tensors[f"{key}.{name}"] = value.detach().contiguous().reshape(value.shape)
-        save_tensors(temporary / _TENSORS, tensors)
-        write_json(
-            temporary / "state.json",
-            {
-                "step": self.step,
-                "steps": self.steps,
-                "identity": self._identity.hash,
-                "parts": dict(self._identity.parts),
-                "measured": measured,
-                "row": dataclasses.asdict(row),
-                "sha256": sha256_of_file(temporary / _TENSORS),
-            },
-        )
-        publish_folder(temporary, final)
+        state = {
+            "step": self.step,
+            "steps": self.steps,
+            "identity": self._identity.hash,
+            "parts": dict(self._identity.parts),
+            "measured": measured,
+            "row": dataclasses.asdict(row),
+        }
+        with new_folder(final) as temporary:
+            save_tensors(temporary / _TENSORS, tensors)
+            write_json(temporary / "state.json", {**state, "sha256": sha256_of_file(temporary / _TENSORS)})
         for folder in self._folder.glob("checkpoint-*"):
             if folder != final:
                 remove_folder(folder)

@@ -23,10 +23,10 @@ from realm_core.arrays import Array
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import text_hash
 from realm_core.salient.cache import SalientSpans
+from realm_core.text.masked import MOST_MASKS
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import PretrainConfig
 
-MOST_MASKS = 10
 _UNIFORM_SHARE = 0.15
 _SPAN_STOP = 0.2
 _DRAWS = 4  # a span may be too long or start within a wordpiece; then another span of the passage is drawn
@@ -48,7 +48,6 @@ class MaskedSentences:
         return len(self.queries)
 
     def part(self, which: slice) -> MaskedSentences:
-        """A slice of the batch."""
         return MaskedSentences(
             self.queries[which], self.masks[which], self.targets[which], self.passage_hashes_B[which]
         )

@@ -33,7 +33,7 @@ import torch
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors
+from realm_core.files import refuse_existing, replaced
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, check_fit
@@ -58,8 +58,7 @@ _LEAST_TITLE = 4  # characters; shorter titles are not replaced
 def main(task: Mine, activity: Activity) -> None:
     """Write the rows and report how many of each kind there are."""
     config = task.settings
-    if task.output.exists():
-        raise RealmError(f"{task.output} exists already; choose another name.")
+    refuse_existing(task.output)
     left_out = LeftOut.of(task.without, task.exclude_titles)
     questions: list[Question] = []
     for path in (*task.questions, *task.unanswerable):
@@ -74,14 +73,12 @@ def main(task: Mine, activity: Activity) -> None:
     reader = _AgreeingReader(model) if config.agreement else None
     miner = _Miner(config, DenseRetriever(model, generation), snapshot, left_out.titles, reader)
     counts: dict[str, int] = defaultdict(int)
-    temporary = task.output.with_name(f".{task.output.name}.tmp")
-    with disk_errors(task.output), open(temporary, "w", encoding="utf-8") as file:
+    with replaced(task.output) as temporary, open(temporary, "w", encoding="utf-8") as file:
         for kind, row in miner.rows(questions, activity):
             counts[kind] += 1
             value = {"question": row.question, "title": row.title, "context": row.context, "answers": row.answers}
             score = {} if row.score is None else {"score": round(row.score, 4)}
             print(json.dumps({**value, **score}, ensure_ascii=False), file=file)
-    temporary.replace(task.output)
     activity.say(f"{task.output}: " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items())))
     activity.result({"path": str(task.output), "rows": dict(counts)})
 

@@ -34,7 +34,6 @@ _HEAD_FASTER = 5.0  # the head starts untrained
 
 @in_run_folder
 def main(task: Mlm, stage: Stage) -> None:
-    """Warm the encoder up and save the model."""
     config, world, device = task.settings, stage.world, stage.device
     check_batch(config, world)
     model, snapshot = load_model(task.model), Snapshot.verified(task.corpus)

@@ -45,15 +45,12 @@ class Occurrences:
     last_O: Array
 
     def blocks(self) -> Array:
-        """The distinct rows."""
         return np.unique(self.rows_O)
 
     def chosen(self, chosen_O: Array) -> Occurrences:
-        """The occurrences where `chosen_O` is True."""
         return Occurrences(self.rows_O[chosen_O], self.first_O[chosen_O], self.last_O[chosen_O])
 
     def without(self, excluded_N: Array) -> Occurrences:
-        """The occurrences in blocks that are not excluded."""
         return self.chosen(~excluded_N[self.rows_O])
 
     def of(self, row: int) -> tuple[Array, Array]:
@@ -204,7 +201,6 @@ class OccurrenceFinder:
         )
 
     def _rows_of(self, title: str) -> Array:
-        """Blocks of an article."""
         if self._row_of_title is None:
             self._row_of_title = {}
             for start in range(0, len(self._snapshot), 10_000):

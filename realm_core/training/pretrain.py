@@ -54,7 +54,6 @@ _ROWS_AT_ONCE = 10_000  # of texts to hash
 
 @in_run_folder
 def main(task: Pretrain, stage: Stage) -> None:
-    """Pre-train and save the model."""
     config, world, device, reporting = task.settings, stage.world, stage.device, stage.reporting
     pick_device(task.builder_device)  # refuses a bad name now, not after everything was loaded
     check_batch(config, world)

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.errors import RealmError
-from realm_core.files import remove_folder
+from realm_core.files import refuse_existing, remove_folder
 from realm_core.model.checkpoint import Model, save_model
 from realm_core.model.device import pick_device
 from realm_core.runs.activity import Activity
@@ -112,13 +112,13 @@ def run_folder(output: Path, activity: Activity) -> Iterator[Path]:
     No other training works there meanwhile. Of the processes of one training the first one takes the lock.
     """
     run = activity.run or output.with_name(f".{output.name}.run")
-    _refuse_existing(output)
+    refuse_existing(output)
     if not leads():
         yield run
         return
     try:
         with only_one(run, activity):
-            _refuse_existing(output)  # perhaps made by the process that held the lock
+            refuse_existing(output)  # perhaps made by the process that held the lock
             for left in run.glob(".*.json.*.tmp"):  # left by a process that was killed while it wrote
                 left.unlink(missing_ok=True)
             yield run
@@ -139,11 +139,6 @@ def in_run_folder(train: Callable[[Any, Stage], None]) -> Callable[[Any, Activit
             train(task, Stage(task.activity, task.settings, task.output, run, activity, device, world))
 
     return main
-
-
-def _refuse_existing(output: Path) -> None:
-    if output.exists():
-        raise RealmError(f"{output} exists already; choose another name for the new model.")
 
 
 def split_passages(hashes_N: NDArray[np.uint64], holdout: float) -> tuple[list[int], list[int]]:

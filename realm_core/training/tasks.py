@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator
 
 from realm_core.errors import quoted
-from realm_core.evaluation.config import BM25_SCALE
+from realm_core.evaluation.tasks import BM25_SCALE
 from realm_core.index.tasks import BY_INDEX, DEVICE, LIVING, STATE, check_index, unused_for
 from realm_core.model.tasks import NAMING
 from realm_core.settings import Limit, Name, Positive, SettingError, setting
@@ -271,7 +271,6 @@ class Finetune(_Training):
     device: str = runtime("auto", help=DEVICE)
 
     def unused(self) -> Mapping[str, str]:
-        """Fields that the chosen retriever does not use."""
         return unused_for(self.retriever)
 
     def check_together(self) -> None:

@@ -45,7 +45,6 @@ RowGroup = tuple[ReadingRow, ...]  # learnt together: the blocks of a question, 
 
 @in_run_folder
 def main(task: TrainReader, stage: Stage) -> None:
-    """Train the reader and save the model."""
     config = task.settings
     model = load_model(task.model)
     if not model.config.not_here:

@@ -72,7 +72,6 @@ class HeldOut:
 
 @in_run_folder
 def main(task: TrainRetriever, stage: Stage) -> None:
-    """Train the query embedder and save the model."""
     states: Sequence[Path | None] = task.state or [None] * len(task.index)
     with ExitStack() as stack:
         searched = [

@@ -16,6 +16,7 @@ import torch
 
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
+from realm_core.files import refuse_existing
 from realm_core.index.embedding import batches_by_length
 from realm_core.model.checkpoint import new_model, save_model
 from realm_core.model.config import ModelConfig
@@ -31,8 +32,7 @@ _WORDPIECES_PER_BATCH = 2048
 
 def main(task: Warmstart, activity: Activity) -> None:
     """Make the model and report how much of the encoder's inner products the projection keeps."""
-    if task.output.exists():
-        raise RealmError(f"{task.output} exists already; choose another name for the new model.")
+    refuse_existing(task.output)
     settings = task.settings
     config = dataclasses.replace(
         ModelConfig(),

@@ -28,10 +28,7 @@ QUESTIONS = [
 
 def block_of(engine: Engine, block_id: str) -> Block:
     """A block of an engine's corpus."""
-    texts = engine._corpus.texts
-    row = texts.row_of(block_id)
-    assert row is not None
-    return texts.block(row)
+    return engine._corpus.index.corpus.blocks_with(block_id)[0]
 
 
 def engine_of(deployment: Deployment, **options: Any) -> Engine:

@@ -26,7 +26,6 @@ _HYPHEN_OF_PDFIUM = "\ufffe\x02"
 
 
 def page_tables(page: PdfPage, text_page: PdfTextPage, text: str, number: int, budget: TableBudget) -> list[Table]:
-    """The tables of page `number` with this text."""
     if budget.is_spent or not text:
         return []
     tagged = tagged_tables(page, budget)

@@ -36,7 +36,6 @@ _MARKER = re.compile(r"[^\w\s]|\(?(?:\d{1,2}|\w)[.)]")  # of an item of a list
 
 
 def ruled_tables(page: PdfPage, text_page: PdfTextPage, text: str, budget: TableBudget) -> list[Table]:
-    """The tables of a page with this text."""
     drawn = drawn_on(page, budget)
     if drawn is None:
         return []

@@ -2,6 +2,14 @@
 
 Then another span wins, or the block says "not here"; the page still shows the best span.
 
+The reader marks a place in the right province beside the right adjective, whatever ordinal stands before it. So to a
+question for the second-largest city a block that has its superlative with its noun, but always with another ordinal,
+says "not here". A narrower superlative ("the most abundant noble gas") says nothing of it. Superlatives that may tell
+of other ranks, too, are left to the reader: several things ("one of the largest cities", "the largest groups are …"),
+and a thing after another ("the second-largest city after Karachi"). A block that states the requested rank of its
+subject ("Jupiter: the largest planet") has its spans raised: to the question "largest planet" the reader says of it
+"not here", with nine to one.
+
 Legend: L wordpieces of a block, M longest span.
 """
 
@@ -16,7 +24,6 @@ from torch import Tensor
 from realm_core.corpus.records import Block
 from realm_core.serving.english.choices import Choices
 from realm_core.serving.english.follow_ups import is_follow_up
-from realm_core.serving.english.superlatives import standing_in
 from realm_core.serving.english.unknown_words import UnknownWords
 from realm_core.serving.english.wrong_kinds import cannot_answer, spans_of
 from realm_core.serving.english.years import names_all, years_to_name
@@ -51,7 +58,7 @@ class Rules:
 
     def applied(self, logits_LM: Tensor, block: Block, body: Encoded) -> Tensor:
         """A block's span logits [L, M], lowered for spans that cannot be the answer."""
-        standing = standing_in(block, self.ranked)
+        standing = self.ranked.standing_in(block.text) if self.ranked else Standing.UNSAID
         if self.is_follow_up or not names_all(self.years, block) or standing is Standing.OTHER:
             return logits_LM - PENALTY
         logits_LM = logits_LM - self.unknown.against(block, PENALTY) + SAID * (standing is Standing.SAME)

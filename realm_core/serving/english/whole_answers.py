@@ -18,9 +18,11 @@ from functools import lru_cache
 
 from realm_core.corpus.records import Block, Span
 from realm_core.questions.answers import normalise_answer
+from realm_core.salient.dates import FULL_MONTH
 from realm_core.serving.english.choices import Choices
 from realm_core.serving.english.expansions import abbreviations_in, expansion_around
 from realm_core.serving.english.lists import enumeration_around, items_asked_for
+from realm_core.serving.naming import TITLE_ASIDE
 from realm_core.text.sentences import sentence_spans
 
 _ASKS_WHAT = re.compile(
@@ -41,11 +43,9 @@ _ASKS_DATE = re.compile(
 _COPULA = re.compile(r"\b(?:is|are|was|were) ")
 _CLAUSE_ENDS = re.compile(r"[,;:] |\s[–—] ")
 _LONGEST_DEFINITION = 250  # characters; of a longer one its first clauses
-_TITLE_ASIDE = re.compile(r"\s*\([^()]*\)$")
-_MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-_DAY = rf"(?:(?:\d{{1,2}} )?{_MONTH} |{_MONTH} \d{{1,2}}, )"  # before its year
+_DAY = rf"(?:(?:\d{{1,2}} )?{FULL_MONTH} |{FULL_MONTH} \d{{1,2}}, )"  # before its year
 _DATE = re.compile(rf"{_DAY}?\d{{3,4}}")
-_FULL_DATE = re.compile(rf"\b(?:\d{{1,2}} {_MONTH}|{_MONTH} \d{{1,2}})\b(?:,? \d{{3,4}}\b)?")
+_FULL_DATE = re.compile(rf"\b(?:\d{{1,2}} {FULL_MONTH}|{FULL_MONTH} \d{{1,2}})\b(?:,? \d{{3,4}}\b)?")
 _PERIOD = re.compile(
     rf"\b(?P<begins>{_DATE.pattern})(?: (?:to|until|till) |\s?[-–—]\s?)(?:[^\W\d]+ ){{0,5}}?{_DATE.pattern}\b"
 )
@@ -138,7 +138,7 @@ def is_titled(term: str, title: str) -> bool:
 
 
 def _bare(title: str) -> str:
-    return normalise_answer(_TITLE_ASIDE.sub("", title))
+    return normalise_answer(TITLE_ASIDE.sub("", title))
 
 
 def _singular(term: str) -> str:

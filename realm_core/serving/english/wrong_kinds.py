@@ -15,6 +15,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from realm_core.salient.dates import FULL_MONTH
 from realm_core.text.wordpieces import Encoded
 
 _ASKS: Final = re.compile(
@@ -33,15 +34,14 @@ _ASKS_NUMBER: Final = re.compile(
 _ASKS_AGE: Final = re.compile(
     r"\bhow old (?:was|were|had|did)\b|\b(?:what|which) age\b|\bhow long did .+ live\b", re.IGNORECASE
 )
-_MONTH: Final = "january|february|march|april|may|june|july|august|september|october|november|december"
 # A span of only such parts is a number or a date; one of these parts decides which.
 _PART: Final = re.compile(
     r"\d+(?:s|st|nd|rd|th)?|[^\w\s]+|st|nd|rd|th|s|bc|bce|ad|ce|c|circa|about|around|of|the|to|until|and|or|between|from"
-    rf"|early|mid|late|{_MONTH}",
+    rf"|early|mid|late|{FULL_MONTH}",
     re.IGNORECASE,
 )
 NUMBER: Final = re.compile(r"\d+")
-DATE: Final = re.compile(rf"\b(?:1\d{{3}}|20\d\d)s?\b(?!,\d)|\b\d+ (?:bce?|ad|ce)\b|\b(?:{_MONTH})\b", re.IGNORECASE)
+DATE: Final = re.compile(rf"\b(?:1\d{{3}}|20\d\d)s?\b(?!,\d)|\b\d+ (?:bce?|ad|ce)\b|\b{FULL_MONTH}\b", re.IGNORECASE)
 
 
 def cannot_answer(question: str) -> re.Pattern[str] | None:

@@ -16,11 +16,11 @@ import torch
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
 from realm_core.evaluation import evaluate as evaluate_module
-from realm_core.evaluation.config import BM25_SCALE
 from realm_core.evaluation.figures import summarise
 from realm_core.evaluation.predicting import Predictor
 from realm_core.evaluation.predictions import Prediction, read_header, read_predictions
 from realm_core.evaluation.score_scale import CANDIDATES, fit_score_scale
+from realm_core.evaluation.tasks import BM25_SCALE
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, SparseRetriever
 from realm_core.model.checkpoint import load_model

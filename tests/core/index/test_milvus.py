@@ -18,7 +18,7 @@ from realm_core.index.milvus import MilvusVectors, drop
 from realm_core.index.search import ExactSearch
 from realm_core.index.tasks import ToMilvus
 from realm_core.index.to_milvus import main, open_vectors
-from realm_core.living.search import WholeBase, open_base
+from realm_core.living.search import AllowedRows, BaseSearch, open_base
 from realm_core.runs.activity import Activity
 from tests.core.index.test_approximate import Stopping, drawn, generation
 from tests.core.processes import finish, start
@@ -47,13 +47,18 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def found_in(folder: Path, server: MilvusServer) -> list[list[int]]:
-    rows: list[list[int]] = WholeBase(open_base(folder, CPU, server)).search(drawn(9, seed=7).float(), 5)[0].tolist()
+    return nearest(open_base(folder, CPU, server), drawn(9, seed=7), 5)
+
+
+def nearest(base: BaseSearch, queries_BD: torch.Tensor, k: int) -> list[list[int]]:
+    every = AllowedRows(torch.ones(len(base), dtype=torch.bool), CPU)
+    rows: list[list[int]] = base.search(queries_BD.float(), k, every)[0].tolist()
     return rows
 
 
-def answers(search: WholeBase) -> bool:
+def answers(base: BaseSearch) -> bool:
     try:
-        return bool(len(search.search(drawn(1).float(), 1)))
+        return bool(nearest(base, drawn(1), 1))
     except EngineUnavailable:
         return False
 
@@ -139,16 +144,16 @@ def test_another_generation_of_the_same_name_has_vectors_of_its_own(milvus: Loca
 @pytest.mark.nightly  # web/documents/test_milvus.py has it go and come back every day
 def test_it_comes_back_by_itself(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     with running_milvus() as milvus:
-        search, asked = WholeBase(open_base(folder, CPU, milvus.server)), drawn(9, seed=7).float()
+        base, asked = open_base(folder, CPU, milvus.server), drawn(9, seed=7)
         milvus.kill()
         with pytest.raises(EngineUnavailable, match=r"^The vector database does not answer\.$") as away:
-            search.search(asked, 5)
+            nearest(base, asked, 5)
         assert away.value.retry_after_s > 0 and f"Milvus at {milvus.server.uri} does not answer." in caplog.messages
         with pytest.raises(EngineUnavailable, match=rf"^Milvus at {milvus.server.uri} does not answer\.$"):
             open_base(folder, CPU, milvus.server)
         milvus.start()
-        wait_until(partial(answers, search), patience_s=20.0)
-        assert search.search(asked, 5)[0].tolist() == EXACT
+        wait_until(partial(answers, base), patience_s=20.0)
+        assert nearest(base, asked, 5) == EXACT
 
 
 def test_what_the_server_refuses_is_told_in_its_words(milvus: LocalMilvus, folder: Path) -> None:

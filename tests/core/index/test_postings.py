@@ -31,7 +31,7 @@ from realm_core.index.postings import FORMAT, LexicalPart, Postings, keep_postin
 from realm_core.index.proximity import Proximity
 from realm_core.index.retriever import DenseRetriever
 from realm_core.index.word_count import share_counted
-from realm_core.living import search
+from realm_core.living import index as living_index
 from realm_core.model.checkpoint import load_model, save_model, weighted
 from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
@@ -205,7 +205,7 @@ def test_it_is_also_where_words_have_no_weight(tmp_path: Path, monkeypatch: pyte
     """Whether all blocks are scored or the nearest are ranked again."""
     snapshot, model, question = entry_and_article(tmp_path), tiny_model(tmp_path), "Who is Quaffelhuber?"
     index = build(model, snapshot.folder, tmp_path / "indexes", Activity(quiet=True), device="cpu")
-    for module in (retriever, search):
+    for module in (retriever, living_index):
         monkeypatch.setattr(module, "MOST_ROWS", most_rows)
     generation = Generation.open(index)
     ((rows,), (fs,)) = DenseRetriever(load_model(model), generation).search([question], 2)
@@ -278,7 +278,7 @@ def test_engine_and_evaluation_find_the_same(
     deployed: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch, most_rows: int
 ) -> None:
     """Also in a corpus with too many blocks to score them all, of which the nearest are ranked again."""
-    for module in (retriever, search):
+    for module in (retriever, living_index):
         monkeypatch.setattr(module, "MOST_ROWS", most_rows)
     model, index, corpus = deployed
     snapshot = Snapshot.open(corpus)

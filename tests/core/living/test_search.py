@@ -11,7 +11,7 @@ import torch
 from realm_core.index import search as exact_search
 from realm_core.index.choice import SearchKind
 from realm_core.living import search as living_search
-from realm_core.living.search import AllowedRows, BaseSearch, ExactBase, WholeBase, open_base
+from realm_core.living.search import AllowedRows, BaseSearch, ExactBase, open_base
 from tests.core.index.test_approximate import generation
 from tests.core.living.building import DIMENSION, queries
 from tests.milvus import running_milvus
@@ -73,5 +73,5 @@ def test_nobody_asks(base: BaseSearch) -> None:
 
 
 def test_all_rows_at_once(base: BaseSearch, vectors_ND: torch.Tensor) -> None:
-    _, scores_BK = WholeBase(base).search(queries(2), 9)
+    _, scores_BK = base.search(queries(2), 9, AllowedRows(torch.ones(ROWS, dtype=torch.bool), CPU))
     assert scores_BK.tolist() == (queries(2) @ vectors_ND.float().T).topk(9).values.tolist()

@@ -33,7 +33,6 @@ from realm_core.serving.mask_reading import best_guesses, likeliest, masked_sent
 from realm_core.settings import MAX_K
 from realm_core.text.masked import MOST_MASKS
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.training import masking
 from tests.core.by_hand import ByHand
 from tests.core.conftest import Deployment
 from tests.core.engines import engine_of
@@ -247,7 +246,6 @@ def test_errors_are_reported(precise: Engine, sentence: str, k: int, said: str) 
 def test_the_maximum_number_of_masks(precise: Engine) -> None:
     check(precise.fill("[MASK] " * MOST_MASKS, k=3), blocks=3)
     check(precise.fill("long " * 93 + "[MASK]", k=3), blocks=3)
-    assert MOST_MASKS == masking.MOST_MASKS
 
 
 @settings(max_examples=20)

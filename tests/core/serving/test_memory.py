@@ -15,7 +15,7 @@ from tests.tiny import tiny_deployment
 def test_a_closed_engine_releases_its_tensors(tmp_path: Path) -> None:
     engine = Engine.load(*tiny_deployment(tmp_path))
     engine.warm_up()
-    vectors, query = weakref.ref(engine._corpus.search), weakref.ref(engine._query)
+    vectors, query = weakref.ref(engine._corpus.index), weakref.ref(engine._query)
     engine.close()
     assert vectors() is None and query() is None
     engine.close()  # once more does no harm

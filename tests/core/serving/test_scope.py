@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from realm_core.corpus.ingest import ingest
+from realm_core.corpus.records import RawArticle, Stated
 from realm_core.errors import RealmError
+from realm_core.index.build import build
 from realm_core.living.documents import Changes, Filter, LivingDocument
 from realm_core.living.editing import edit, embedding_of
 from realm_core.living.index import LivingIndex
@@ -17,6 +21,7 @@ from realm_core.living.scope import Scope, ScopedSearch
 from realm_core.living.state import Base
 from realm_core.living.store import Store
 from realm_core.model.checkpoint import load_model
+from realm_core.runs.activity import Activity
 from realm_core.serving import corpus
 from realm_core.serving.corpus import LivingCorpus, Wanted
 from realm_core.serving.engine import Engine
@@ -24,6 +29,8 @@ from realm_core.serving.waiting import QueuedRequest
 from tests.core.conftest import Deployment
 from tests.core.engines import check_sums, engine_of
 from tests.core.living.building import first_state
+from tests.in_memory_source import InMemorySource
+from tests.tiny import tiny_model
 
 QUESTION = "Which moons has Mars?"
 OWN = Scope(Filter(collections=frozenset({"own"})))
@@ -130,7 +137,21 @@ def test_what_is_searched(living: Engine) -> None:
     assert living.collections["own"].tags == {"large"}
 
 
-def test_a_corpus_that_is_not_living_has_no_scopes(engine: Engine) -> None:
-    assert engine.collections == {}
-    with pytest.raises(RealmError, match="cannot filter"):
-        engine.ask(QUESTION, scope=OWN)
+def test_a_corpus_that_is_not_living_has_scopes_and_stays_as_it_is(living: Engine, engine: Engine) -> None:
+    (name,) = engine.collections
+    scope = Scope(Filter(collections=frozenset({name})))
+    assert {block.collection for block in engine.ask(QUESTION, scope=scope).evidence} == {name}
+    with pytest.raises(RealmError, match="without a living corpus"):
+        engine.take_up(living._corpus.index.corpus.state)
+
+
+def test_a_corpus_as_it_was_ingested_has_the_collections_that_its_source_states(tmp_path: Path) -> None:
+    source = InMemorySource(
+        [RawArticle(id="Mars", title="Mars", url="", text="Mars has two moons.", stated=Stated(collection="planets"))],
+        name="tiny",
+    )
+    corpus = ingest(source, name="tiny", output=tmp_path, activity=Activity(quiet=True), processes=1)
+    model = tiny_model(tmp_path)
+    index = build(model, corpus, tmp_path / "indexes", Activity(quiet=True), device="cpu")
+    with closing(Engine.load(model, index, corpus, device="cpu")) as engine:
+        assert {block.collection for block in engine.ask(QUESTION).evidence} == {"planets"}

@@ -8,7 +8,7 @@ import pytest
 
 from realm_core.command_line import read_settings
 from realm_core.errors import RealmError
-from realm_core.evaluation.config import EvaluateConfig
+from realm_core.evaluation.tasks import EvaluateConfig
 from realm_core.model.base import base_architecture
 from realm_core.model.config import ModelConfig
 from realm_core.settings import MAX_K, Settings, describe

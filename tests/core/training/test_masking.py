@@ -15,10 +15,11 @@ from realm_core.command_line import explain
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import text_hash
 from realm_core.salient.cache import SalientSpans
+from realm_core.text.masked import MOST_MASKS
 from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import Masking, PretrainConfig
-from realm_core.training.masking import MOST_MASKS, MaskedBatches, MaskedSentences
+from realm_core.training.masking import MaskedBatches, MaskedSentences
 from tests.core.training.towns import COUNT, Towns
 from tests.tiny import tiny_snapshot
 

@@ -262,7 +262,7 @@ def test_an_index_of_another_model_or_corpus_is_refused(towns: Towns, tmp_path: 
 
 def test_a_model_that_exists_is_never_overwritten(towns: Towns, tmp_path: Path) -> None:
     (tmp_path / "made").mkdir()
-    with pytest.raises(RealmError, match="made exists already; choose another name for the new model"):
+    with pytest.raises(RealmError, match="made exists already; choose another name"):
         pretrain(towns, tmp_path, SHORT)
     assert not list((tmp_path / "made").iterdir())
 

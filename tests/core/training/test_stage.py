@@ -96,7 +96,7 @@ def test_who_comes_second_into_a_folder_waits_and_finds_the_model_made(
     told = (tmp_path / "said").read_text().splitlines()
     assert told == [
         f"Waiting for another process that works in {folder}.",
-        f"error: {tmp_path / 'made'} exists already; choose another name for the new model.",
+        f"error: {tmp_path / 'made'} exists already; choose another name.",
     ]
     assert not (tmp_path / ".made.run").exists()
     if run:

@@ -69,7 +69,7 @@ def test_what_is_asked_is_answered_as_by_exact_search(
 ) -> None:
     loaded()
     with holder().serving() as service:
-        assert isinstance(service.engine._corpus.index._base[1], MilvusBase)  # type: ignore[union-attr, index]
+        assert isinstance(service.engine._corpus.index._base[1], MilvusBase)  # type: ignore[index]
     whole = evidence(staff.client)
     documents.remove(["Nile"], by=staff.user)
     without = evidence(staff.client)

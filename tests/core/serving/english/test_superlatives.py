@@ -7,7 +7,6 @@ import torch
 
 from realm_core.corpus.records import Block
 from realm_core.serving.english.rules import PENALTY, SAID, Rules
-from realm_core.serving.english.superlatives import standing_in
 from realm_core.text.superlatives import AskedRank, Standing
 from realm_core.text.wordpieces import Wordpieces
 
@@ -65,9 +64,8 @@ def test_a_question_without_one_superlative_and_its_noun_asks_for_no_place(quest
     ],
 )
 def test_a_block_that_names_other_places_alone(text: str, other: bool) -> None:
-    standing = standing_in(block(text), AskedRank.of("What is the second largest city in Gujarat?"))
-    assert (standing is Standing.OTHER) == other
-    assert standing_in(block(text), AskedRank.of("Where is Gujarat?")) is Standing.UNSAID
+    asked = AskedRank.of("What is the second largest city in Gujarat?")
+    assert asked is not None and (asked.standing_in(text) is Standing.OTHER) == other
 
 
 @pytest.mark.parametrize(
@@ -118,9 +116,11 @@ def test_what_a_text_says_of_the_rank(question: str, text: str, standing: Standi
 def test_all_its_spans_count_for_less_or_for_more() -> None:
     logits_LM, rules = torch.zeros(3, 2), Rules.of("What is the second largest city in Gujarat?")
     [body] = Wordpieces.default().encode(["Ahmedabad is large."])
+    unranked = Rules.of("What is Gujarat?")
     for text, added in (
         ("It is the largest city in Gujarat.", -PENALTY),
         ("It is the second-largest city.", SAID),
         ("It is a city in Gujarat.", 0.0),
     ):
         assert torch.equal(rules.applied(logits_LM, block(text), body), torch.full((3, 2), added))
+        assert torch.equal(unranked.applied(logits_LM, block(text), body), logits_LM)
