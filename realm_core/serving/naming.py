@@ -353,13 +353,9 @@ def _title_of(
     begins: `_names_end` of the articles' first blocks.
     """
     for block, (start, end) in wording.places.items():
-<<<<<<< HEAD
         if start > begins.get(block, -1):  # which most are, and the rest takes time
             continue
-        title, text = _TITLE_ASIDE.sub("", titles[block]), texts.get(block, "")
-=======
-        title, text = TITLE_ASIDE.sub("", titles.get(block, "")), texts.get(block, "")
->>>>>>> 183aaf94a7ef659e5aaa67fc60a14550efcdecca
+        title, text = TITLE_ASIDE.sub("", titles[block]), texts.get(block, "")
         if title and _is_longer_form(title.split(), text[:start].split(), text[start:end].split(), text[end:]):
             return title
     return None
