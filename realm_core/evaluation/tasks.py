@@ -20,7 +20,7 @@ LEXICAL = "weight of the lexical score in the prior (default: the model's own)"
 class EvaluateConfig(Settings):
     """The settings of evaluation in an ablation."""
 
-    k: int = setting(5, "blocks read for a question", ge=1, le=MAX_K)
+    k: int = setting(5, "read for a question", unit="blocks", ge=1, le=MAX_K)
     score_scale: Positive = setting(
         BM25_SCALE, "factor that makes BM25's scores prior logits, in fine-tuning and evaluation"
     )
