@@ -15,8 +15,6 @@ from webapp.rest.unchanging import UNCHANGED, UNLESS, CachedView
 
 
 class BlockByIdView(CachedView):
-    """A block of a corpus."""
-
     @operation(
         "block",
         "A block of a corpus",
@@ -30,8 +28,6 @@ class BlockByIdView(CachedView):
 
 
 class ArticleView(CachedView):
-    """The article of a block."""
-
     @operation(
         "article",
         "The article of a block",

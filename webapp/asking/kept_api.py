@@ -75,8 +75,6 @@ def _passage_language(reading: Mapping[str, Any]) -> str | None:
 
 
 class AnswersView(AskingView):
-    """The caller's own answers."""
-
     @_LIST.operation(
         "answers", "List one's own answers", "Those of the account or, without one, of the cookie's session."
     )
@@ -85,8 +83,6 @@ class AnswersView(AskingView):
 
 
 class AnswerView(CachedView):
-    """A kept answer."""
-
     @operation(
         "answer",
         "A kept answer",

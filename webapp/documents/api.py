@@ -100,7 +100,6 @@ class _DocumentsView(EditorView):
     throttle_classes = [EditThrottle]
 
     def get_permissions(self) -> list[BasePermission]:
-        """Reading needs the permission to read answers."""
         return [AllowAny(), MayReadDocuments()] if self.request.method in SAFE_METHODS else [MayEdit()]
 
     def edited(
@@ -176,8 +175,6 @@ class DocumentsView(_DocumentsView):
 
 
 class BulkView(_DocumentsView):
-    """Adds many documents in one edit."""
-
     @operation(
         "add_documents",
         "Add many documents",
@@ -199,8 +196,6 @@ class BulkView(_DocumentsView):
 
 
 class DocumentView(_DocumentsView):
-    """One document."""
-
     @operation(
         "document",
         "A document with its text",

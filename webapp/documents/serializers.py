@@ -34,7 +34,6 @@ class DayOrNoneField(serializers.DateField):
     allow_blank = True  # so that an empty field of a form is not taken for one that was not given
 
     def to_internal_value(self, value: Any) -> Any:
-        """The date, or an empty string."""
         return "" if value == "" else super().to_internal_value(value)
 
 

@@ -40,7 +40,6 @@ _PARTS_SHOWN: Final = 12
 
 @console_page
 def job_page(request: HttpRequest, job_id: UUID) -> HttpResponse:
-    """One job."""
     job = _job(job_id)
     return render(request, "manage/job.html", {**_live(job), **_lasting(job), "curves": plots.curves(job.pk)})
 

@@ -137,16 +137,12 @@ TOUCHED_LIST: Final = [
 
 
 class DocumentChangesView(EditorView):
-    """The ledger."""
-
     @_LIST.operation("document_changes", "List changes of documents", "The latest first.", title="Changes")
     def get(self, _request: Request) -> QuerySet[CorpusChange]:
         return CorpusChange.objects.select_related("document", "after", "by")
 
 
 class ChangeAnswersView(EditorView):
-    """What a change touched."""
-
     @operation(
         "change_answers",
         "The stored answers that a change touched",

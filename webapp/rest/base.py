@@ -19,7 +19,6 @@ class Renderer(JSONRenderer):
     """JSON for any text: a lone surrogate, which UTF-8 cannot encode, becomes a question mark."""
 
     def render(self, data: Any, *arguments: Any, **options: Any) -> bytes:
-        """The body of a response."""
         try:
             return super().render(data, *arguments, **options)
         except UnicodeEncodeError:

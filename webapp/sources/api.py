@@ -18,8 +18,6 @@ BODY_BYTES = sources.LARGEST_UPLOAD_BYTES + (1 << 20)  # a file and the rest of 
 
 
 class SourceFilesView(OperatorView):
-    """All files to ingest."""
-
     parser_classes = [MultiPartParser]
 
     @operation(
@@ -48,8 +46,6 @@ class SourceFilesView(OperatorView):
 
 
 class SourceFileView(OperatorView):
-    """One file to ingest."""
-
     @operation(
         "remove_source_file",
         "Remove a file to ingest",
