@@ -10,8 +10,8 @@ from webapp.access.collections import access_of
 from webapp.articles import examples
 from webapp.articles import service as articles
 from webapp.articles.serializers import ArticleSerializer, BlockSerializer
+from webapp.rest.base import UNCHANGED, UNLESS, CachedView
 from webapp.rest.operation import given, operation
-from webapp.rest.unchanging import UNCHANGED, UNLESS, CachedView
 
 
 class BlockByIdView(CachedView):

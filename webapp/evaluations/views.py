@@ -21,8 +21,8 @@ from webapp.evaluations import service as comparing
 from webapp.evaluations.service import Candidate, Differ
 from webapp.models import CorpusSnapshot, Deployment, Evaluation, ModelVersion, Purpose, QuestionSet
 from webapp.pages import drawing
+from webapp.pages.drawing import image
 from webapp.pages.guards import allowed, console_action, curator_page, staff_member
-from webapp.pages.images import image
 
 _PAGE_SIZE: Final = 20
 
