@@ -65,7 +65,6 @@ class Input:
         self.limit_to: Mapping[str, object] = {"purpose": purpose} if purpose else {}
 
     def choices(self) -> models.QuerySet[Any]:
-        """The records that may be chosen."""
         return self.record._default_manager.filter(**self.limit_to)
 
     def find(self, value: object) -> Any:

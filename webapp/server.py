@@ -73,7 +73,6 @@ class ServerLog(Logger):  # type: ignore[misc]  # gunicorn has no types
         return {**super().atoms(resp, req, environ, request_time), "h": _client(environ)}
 
     def access(self, resp: Any, req: Any, environ: dict[str, Any], request_time: Any) -> None:
-        """Log an answered request."""
         if not _JSON:
             super().access(resp, req, environ, request_time)
             return

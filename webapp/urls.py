@@ -24,8 +24,8 @@ from webapp.originals import urls as originals
 from webapp.pages.about import how_it_works
 from webapp.purges import urls as purges
 from webapp.questions import urls as questions
-from webapp.rest import urls as rest
 from webapp.rest.problems import not_found
+from webapp.rest.reference import SchemaView, docs
 from webapp.schedules import urls as schedules
 from webapp.sources import urls as sources
 
@@ -66,7 +66,8 @@ REST = [
     *deployments.rest,
     *schedules.rest,
     *accounts.rest,
-    *rest.rest,
+    path("schema/", SchemaView.as_view(), name="api-schema"),
+    path("docs/", docs, name="api-docs"),
     re_path("", not_found),  # last: all other addresses below /api/
 ]
 urlpatterns = [

@@ -346,7 +346,6 @@ def _given_record(job: Job, name: str, record: type[models.Model]) -> Any:
 
 
 def _record_spans(job: Job, result: dict[str, Any]) -> dict[str, Any]:
-    """The spans of a corpus."""
     corpus = CorpusSnapshot.objects.get(pk=job.parameters["corpus"])
     task = parameters_of(job).task
     assert isinstance(task, Spans)
@@ -356,7 +355,6 @@ def _record_spans(job: Job, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _record_evaluation(job: Job, result: dict[str, Any]) -> dict[str, Any]:
-    """The figures."""
     parameters = parameters_of(job)
     task = parameters.task
     assert isinstance(task, Evaluate)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -112,70 +112,38 @@ class FakeEngine:
     index_id: str = "gen-1"
     corpus_id: str = "0123456789abcdef"
 
-    def ask(
-        self,
-        question: str,
-        *,
-        k: int = 5,
-        exclude: Sequence[str] = (),
-        scope: Scope | None = None,
-        as_typed: bool = False,
-        listens: Callable[[], bool] | None = None,
-    ) -> Answer:
-        assert not self.closed
-        self.scopes.append(scope)
+    def ask(self, question: str, *, k: int = 5, exclude: Sequence[str] = (), **wanted: Any) -> Answer:
+        read_as = self._read(wanted)
         self.asked.append((question, k, tuple(exclude)))
         if self.error is not None:
             raise self.error
-        return replace(Answer.from_dict(self.value), question=question, read_as="" if as_typed else self.read_as)
+        return replace(Answer.from_dict(self.value), question=question, read_as=read_as)
 
-    def retrieve(
-        self,
-        question: str,
-        *,
-        k: int = 5,
-        exclude: Sequence[str] = (),
-        scope: Scope | None = None,
-        as_typed: bool = False,
-        listens: Callable[[], bool] | None = None,
-    ) -> _Found:
-        assert not self.closed
-        self.scopes.append(scope)
+    def retrieve(self, question: str, *, k: int = 5, exclude: Sequence[str] = (), **wanted: Any) -> _Found:
         blocks = [_Retrieved(**{name: e[name] for name in _NAMES}) for e in self.value["evidence"][:k]]
-        return _Found(self.corpus_id, blocks, "" if as_typed else self.read_as)
+        return _Found(self.corpus_id, blocks, self._read(wanted))
 
     def rank_holding(
-        self,
-        question: str,
-        answers: Sequence[str],
-        *,
-        among: int,
-        exclude: Sequence[str] = (),
-        scope: Scope | None = None,
-        as_typed: bool = False,
-        listens: Callable[[], bool] | None = None,
+        self, question: str, answers: Sequence[str], *, among: int, exclude: Sequence[str] = (), **wanted: Any
     ) -> int | None:
-        assert not self.closed
-        self.scopes.append(scope)
+        self._read(wanted)
         self.looked_for.append((question, tuple(answers), among, tuple(exclude)))
         return self.rank
 
     def fill(
-        self,
-        sentence: str,
-        *,
-        k: int = 8,
-        exclude: Sequence[str] = (),
-        scope: Scope | None = None,
-        truth: str | None = None,
-        listens: Callable[[], bool] | None = None,
+        self, sentence: str, *, k: int = 8, exclude: Sequence[str] = (), truth: str | None = None, **wanted: Any
     ) -> Filling:
-        assert not self.closed
-        self.scopes.append(scope)
+        self._read(wanted)
         self.filled.append((sentence, k, tuple(exclude), truth))
         if self.error is not None:
             raise self.error
         return fillings.filling(sentence, truth) if self.has_encoder else fillings.read(sentence, truth)
+
+    def _read(self, wanted: dict[str, Any]) -> str:
+        """What a question is read as. wanted: what is said of every question."""
+        assert not self.closed and wanted.keys() <= {"scope", "as_typed", "listens"}
+        self.scopes.append(wanted.get("scope"))
+        return "" if wanted.get("as_typed") else self.read_as
 
     def close(self) -> None:
         self.closed = True

@@ -36,7 +36,7 @@ from webapp.documents.inputs import DocumentInput, File, Text
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, IndexGeneration, Job, JobMetric
 from webapp.operations import backups
 from webapp.serving.engine import holder
-from webapp.storage.holding import lock_for_removal
+from webapp.storage.places import lock_for_removal
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from django.db import DataError, connection, transaction
-from django.test import Client
 
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, job, post, problem, question_set
@@ -18,11 +17,6 @@ from webapp.models import AuditEntry, IndexGeneration, Job, JobState, Purpose
 pytestmark = pytest.mark.postgresql_first
 
 BROKEN = {"attribution": "half \ud800", "source": "vital"}
-
-
-@pytest.fixture
-def client(staff: Person) -> Client:
-    return TokenClient(staff.user, "operate")
 
 
 @pytest.fixture
@@ -46,24 +40,26 @@ def index(db: None) -> IndexGeneration:
         ("finetune", {"repeat": {"a": 10**400}}, "parameters.repeat.a"),
     ],
 )
-def test_malformed_parameters_are_named(client: Client, kind: str, parameters: dict[str, Any], field: str) -> None:
-    told = problem(post(client, "jobs", {"kind": kind, "parameters": parameters}), 400)
+def test_malformed_parameters_are_named(
+    program: TokenClient, kind: str, parameters: dict[str, Any], field: str
+) -> None:
+    told = problem(post(program, "jobs", {"kind": kind, "parameters": parameters}), 400)
     assert field in [error["field"] for error in told["errors"]]
     assert not Job.objects.exists() and not AuditEntry.objects.exists()
 
 
-def test_a_malformed_field_beside_the_parameters_is_refused(client: Client) -> None:
-    problem(post(client, "jobs", {"kind": "ingest", "parameters": {}, "\ud800": 1}), 400)
-    problem(post(client, "jobs", {"kind": "\ud800", "parameters": {}}), 400)
+def test_a_malformed_field_beside_the_parameters_is_refused(program: TokenClient) -> None:
+    problem(post(program, "jobs", {"kind": "ingest", "parameters": {}, "\ud800": 1}), 400)
+    problem(post(program, "jobs", {"kind": "\ud800", "parameters": {}}), 400)
 
 
-def test_a_body_that_is_nested_too_deeply_is_refused(client: Client) -> None:
+def test_a_body_that_is_nested_too_deeply_is_refused(program: TokenClient) -> None:
     deep = '{"kind": "ingest", "parameters": {"a": ' + "[" * 20_000 + "]" * 20_000 + "}}"
-    told = problem(client.post("/api/v1/jobs", deep, content_type="application/json"), 400)
+    told = problem(program.post("/api/v1/jobs", deep, content_type="application/json"), 400)
     assert told["errors"] == [{"field": "", "detail": "The body is nested too deeply."}]
 
 
-def test_a_row_that_holds_half_a_character_is_shown_all_the_same(client: Client, staff: Person) -> None:
+def test_a_row_that_holds_half_a_character_is_shown_all_the_same(program: TokenClient, staff: Person) -> None:
     if connection.vendor == "postgresql":  # it has none, because it refuses them itself
         with pytest.raises(DataError, match="surrogate"), transaction.atomic():
             job(kind="ingest", parameters=BROKEN, state=JobState.STOPPED)
@@ -71,7 +67,7 @@ def test_a_row_that_holds_half_a_character_is_shown_all_the_same(client: Client,
     broken = job(kind="ingest", parameters=BROKEN, state=JobState.STOPPED)
     AuditEntry.record("job.start", "ingest", by=staff.user, job=broken, parameters=BROKEN)
     for address in ("jobs", f"jobs/{broken.pk}"):
-        response = client.get(f"/api/v1/{address}")
+        response = program.get(f"/api/v1/{address}")
         assert response.status_code == 200 and "half ?" in response.content.decode()
     for address in (f"jobs/{broken.pk}/", f"jobs/new/ingest/?from={broken.pk}", "audit/", "jobs/"):
         response = staff.client.get(f"/manage/{address}")
@@ -125,10 +121,10 @@ def test_what_was_typed_stays_where_a_job_ended_in_the_same_moment(
     assert "The same job was being done until now; try again." in page and 'value="4321"' in page
 
 
-def test_a_limit_of_one_is_no_limit_and_none_is_the_model_s_own(client: Client, index: IndexGeneration) -> None:
-    told = problem(post(client, "jobs", {"kind": "export", "parameters": {"model": 1, "min_probability": 1}}), 400)
+def test_a_limit_of_one_is_no_limit_and_none_is_the_model_s_own(program: TokenClient, index: IndexGeneration) -> None:
+    told = problem(post(program, "jobs", {"kind": "export", "parameters": {"model": 1, "min_probability": 1}}), 400)
     assert "parameters.min_probability" in [error["field"] for error in told["errors"]]
-    response = post(client, "jobs", {"kind": "export", "parameters": {"model": index.model_id}})
+    response = post(program, "jobs", {"kind": "export", "parameters": {"model": index.model_id}})
     assert response.status_code == 201 and response.json()["parameters"]["min_probability"] is None
     assert json.loads(json.dumps(Job.objects.get().parameters))["min_probability"] is None
 

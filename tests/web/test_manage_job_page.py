@@ -120,15 +120,14 @@ def test_the_list_polls_while_something_resumes_by_itself(staff: Person) -> None
     assert staff.client.get("/manage/jobs/table/").status_code == STOP_POLLING
 
 
-def test_the_api_says_when_a_job_resumes_and_stops_it(staff: Person) -> None:
-    client = TokenClient(staff.user, "operate")
+def test_the_api_says_when_a_job_resumes_and_stops_it(program: TokenClient) -> None:
     one = interrupted()
-    assert client.get(f"/api/v1/jobs/{one.pk}").json()["resumes_at"] == one.resumes_at.isoformat().replace(  # type: ignore[union-attr]
+    assert program.get(f"/api/v1/jobs/{one.pk}").json()["resumes_at"] == one.resumes_at.isoformat().replace(  # type: ignore[union-attr]
         "+00:00", "Z"
     )
-    stopped = post(client, f"jobs/{one.pk}/stop").json()
+    stopped = post(program, f"jobs/{one.pk}/stop").json()
     assert (stopped["state"], stopped["resumes_at"]) == ("stopped", None)
-    problem(post(client, f"jobs/{one.pk}/stop"), 409)
+    problem(post(program, f"jobs/{one.pk}/stop"), 409)
 
 
 def test_a_job_whose_run_folder_was_removed_begins_anew(staff: Person) -> None:
@@ -142,12 +141,11 @@ def test_a_job_whose_run_folder_was_removed_begins_anew(staff: Person) -> None:
     assert "It goes on from what it had finished" in page(staff, one).content.decode()
 
 
-def test_the_time_of_a_resumed_job_is_that_of_all_its_attempts(staff: Person) -> None:
-    client = TokenClient(staff.user, "operate")
+def test_the_time_of_a_resumed_job_is_that_of_all_its_attempts(staff: Person, program: TokenClient) -> None:
     ended = timezone.now()
     one = job(state=JobState.FAILED, started_at=ended - timedelta(minutes=3), finished_at=ended)
     assert ' num">after 3 min 00 s</span>' in page(staff, one).content.decode()
-    assert client.get(f"/api/v1/jobs/{one.pk}").json()["ran_before_s"] == 0
+    assert program.get(f"/api/v1/jobs/{one.pk}").json()["ran_before_s"] == 0
     for before in (180, 240):
         assert one.resume() and one.ran_before == timedelta(seconds=before)
         assert "It has run for" in page(staff, one).content.decode()
@@ -160,7 +158,7 @@ def test_the_time_of_a_resumed_job_is_that_of_all_its_attempts(staff: Person) ->
         "after 5 min 00 s in all, 1 min 00 s of it since it was resumed</span>" in text
         and "<dt>Last started</dt>" in text
     )
-    assert client.get(f"/api/v1/jobs/{one.pk}").json()["ran_before_s"] == 240
+    assert program.get(f"/api/v1/jobs/{one.pk}").json()["ran_before_s"] == 240
     Job.objects.filter(pk=one.pk).update(started_at=None)  # it was stopped while it waited
     assert one.resume() and one.ran_before == timedelta(seconds=240)
 
@@ -329,10 +327,9 @@ def test_few_parts_are_all_shown(staff: Person) -> None:
     assert text.count(">Shard ") == 10 and "part_of" not in text
 
 
-def test_logs_of_parts_are_not_read_to_show_their_whole(staff: Person) -> None:
+def test_logs_of_parts_are_not_read_to_show_their_whole(staff: Person, program: TokenClient) -> None:
     whole = build_of(20)
-    client = TokenClient(staff.user, "operate")
-    for look in (lambda: client.get(f"/api/v1/jobs/{whole.pk}"), lambda: page(staff, whole, "status/")):
+    for look in (lambda: program.get(f"/api/v1/jobs/{whole.pk}"), lambda: page(staff, whole, "status/")):
         with CaptureQueriesContext(connection) as queries:
             assert look().status_code == 200
         of_parts = [one["sql"] for one in queries if re.search(r'WHERE .*"parent_id" = ', one["sql"])]
@@ -368,7 +365,7 @@ def test_questions_of_feedback_are_read_with_their_blocks_at_once() -> None:
     assert counts[0] == counts[1]
 
 
-def test_a_job_whose_questions_were_removed_is_not_resumed(staff: Person) -> None:
+def test_a_job_whose_questions_were_removed_is_not_resumed(staff: Person, program: TokenClient) -> None:
     """It would be queued, and fail when it is its turn."""
     learnt = question_set("learnt", Purpose.LEARN)
     one = job(kind="finetune", queue="train", state=JobState.STOPPED, parameters={"questions": [learnt.pk]})
@@ -381,8 +378,7 @@ def test_a_job_whose_questions_were_removed_is_not_resumed(staff: Person) -> Non
     assert (
         page.count(says) == 1 and staff.client.post(f"{address}resume/", follow=True).content.decode().count(says) > 1
     )
-    client = TokenClient(staff.user, "operate")
-    assert problem(post(client, f"jobs/{one.pk}/resume"), 409)["detail"] == says
+    assert problem(post(program, f"jobs/{one.pk}/resume"), 409)["detail"] == says
     one.refresh_from_db()
     assert one.state == JobState.STOPPED
 

@@ -178,23 +178,22 @@ def test_what_a_killed_process_left_is_cleared_away(folder: Path, db: None) -> N
     assert [one.name for one in sources.sources()] == ["towns.jsonl"]
 
 
-def test_a_file_is_sent_replaced_and_removed_over_rest(staff: Person, folder: Path) -> None:
-    client = TokenClient(staff.user, "operate")
-    assert client.get("/api/v1/source-files").json() == []
-    made = client.post("/api/v1/source-files", sent("towns 1.jsonl", TOWN * 40_000))  # more than other bodies may have
+def test_a_file_is_sent_replaced_and_removed_over_rest(folder: Path, program: TokenClient) -> None:
+    assert program.get("/api/v1/source-files").json() == []
+    made = program.post("/api/v1/source-files", sent("towns 1.jsonl", TOWN * 40_000))  # more than other bodies may have
     assert (made.status_code, made.json()) == (201, {"name": "towns 1.jsonl", "size_bytes": len(TOWN) * 40_000})
-    assert client.get("/api/v1/source-files").json() == [made.json()]
-    assert "exists already" in problem(client.post("/api/v1/source-files", sent("towns 1.jsonl")), 422)["detail"]
-    again = client.post("/api/v1/source-files", {**sent("towns 1.jsonl"), "replace": "true"})
+    assert program.get("/api/v1/source-files").json() == [made.json()]
+    assert "exists already" in problem(program.post("/api/v1/source-files", sent("towns 1.jsonl")), 422)["detail"]
+    again = program.post("/api/v1/source-files", {**sent("towns 1.jsonl"), "replace": "true"})
     assert again.status_code == 201 and (folder / "towns 1.jsonl").read_bytes() == TOWN
     assert [entry.name for entry in AuditEntry.objects.filter(action="source.add")] == ["Stella", "Stella"]
 
-    problem(client.post("/api/v1/source-files", sent(".hidden")), 422)
-    assert problem(client.post("/api/v1/source-files", {}), 400)["errors"][0]["field"] == "file"
+    problem(program.post("/api/v1/source-files", sent(".hidden")), 422)
+    assert problem(program.post("/api/v1/source-files", {}), 400)["errors"][0]["field"] == "file"
     parameters = {"source": "jsonl", "file": "towns 1.jsonl"}
-    assert post(client, "jobs", {"kind": "ingest", "parameters": parameters}).status_code == 201
-    assert "being ingested" in problem(client.delete("/api/v1/source-files/towns%201.jsonl"), 422)["detail"]
+    assert post(program, "jobs", {"kind": "ingest", "parameters": parameters}).status_code == 201
+    assert "being ingested" in problem(program.delete("/api/v1/source-files/towns%201.jsonl"), 422)["detail"]
     Job.objects.update(state=JobState.FAILED)
-    assert client.delete("/api/v1/source-files/towns%201.jsonl").status_code == 204
-    problem(client.delete("/api/v1/source-files/towns%201.jsonl"), 404)
-    assert client.get("/api/v1/source-files").json() == []
+    assert program.delete("/api/v1/source-files/towns%201.jsonl").status_code == 204
+    problem(program.delete("/api/v1/source-files/towns%201.jsonl"), 404)
+    assert program.get("/api/v1/source-files").json() == []

@@ -249,16 +249,15 @@ def test_a_file_that_is_too_large_is_refused_with_what_to_do_instead(
     assert QuestionSet.objects.get().name == "rivers"
 
 
-def test_a_set_is_added_over_rest(staff: Person) -> None:
-    client = TokenClient(staff.user, "operate")
+def test_a_set_is_added_over_rest(staff: Person, program: TokenClient) -> None:
 
     def add(file_name: str, content: bytes, **more: str) -> Any:
-        return client.post("/api/v1/question-sets", {"file": SimpleUploadedFile(file_name, content), **more})
+        return program.post("/api/v1/question-sets", {"file": SimpleUploadedFile(file_name, content), **more})
 
     response = add("rivers.jsonl", lines("Which river?"), purpose="measure", origin="CC0")
     made = QuestionSet.objects.get()
     assert response.status_code == 201 and response["Location"].endswith(f"/api/v1/question-sets/{made.pk}")
-    assert response.json() == client.get(response["Location"]).json()
+    assert response.json() == program.get(response["Location"]).json()
     assert (made.name, made.purpose, made.origin, made.created_by) == ("rivers", "measure", "CC0", staff.user)
     again = add("r.jsonl", lines("Which river?"), purpose="measure", name="rivers")
     assert (again.status_code, again.json()["id"]) == (200, made.pk)
@@ -268,7 +267,7 @@ def test_a_set_is_added_over_rest(staff: Person) -> None:
     assert "to measure by), too" in problem(add("l.jsonl", lines("Which river?"), purpose="learn"), 422)["detail"]
     assert "line 1" in problem(add("l.jsonl", b"no JSON", purpose="learn"), 422)["detail"]
     assert problem(add("l.jsonl", lines("Other?"), purpose="play"), 400)["errors"][0]["field"] == "purpose"
-    assert problem(client.post("/api/v1/question-sets", {"purpose": "learn"}), 400)["errors"][0]["field"] == "file"
-    problem(post(client, "question-sets", {"purpose": "learn"}), 415)
+    assert problem(program.post("/api/v1/question-sets", {"purpose": "learn"}), 400)["errors"][0]["field"] == "file"
+    problem(post(program, "question-sets", {"purpose": "learn"}), 415)
     large = add("large.jsonl", lines("Another river?", title="x" * (2 << 20)), purpose="learn")  # than other bodies
     assert large.status_code == 201

@@ -35,8 +35,7 @@ from webapp.models import (
     SpanSet,
     Trigger,
 )
-from webapp.storage.holding import keep_files
-from webapp.storage.places import portable, resolve
+from webapp.storage.places import keep_files, portable, resolve
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_first]
 

@@ -38,8 +38,7 @@ from webapp.models import (
     Review,
     Schedule,
 )
-from webapp.storage.holding import keep_files
-from webapp.storage.places import resolve
+from webapp.storage.places import keep_files, resolve
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_first]
 LONG_AGO = timedelta(days=40)

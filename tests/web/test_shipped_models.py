@@ -65,16 +65,15 @@ def test_a_model_that_was_removed_can_be_added_again(staff: Person, source: Path
 
 
 @pytest.mark.parametrize("name", ["", "broken", "recipes", "../source/realm-mini", "realm-mini/"])
-def test_what_is_no_shipped_model_is_refused(staff: Person, source: Path, name: str) -> None:
+def test_what_is_no_shipped_model_is_refused(staff: Person, program: TokenClient, source: Path, name: str) -> None:
     response = staff.client.post("/manage/models/add/", {"name": name}, follow=True)
     assert "there are realm-base, realm-mini." in response.content.decode()
-    refused: dict[str, Any] = problem(post(TokenClient(staff.user, "operate"), "models", {"shipped": name}), 400)
+    refused: dict[str, Any] = problem(post(program, "models", {"shipped": name}), 400)
     assert [one["field"] for one in refused["errors"]] == ["shipped"]
     assert not ModelVersion.objects.exists()
 
 
-def test_rest_adds_one_once(staff: Person, source: Path) -> None:
-    client = TokenClient(staff.user, "operate")
-    first, second = (post(client, "models", {"shipped": "realm-mini"}) for _ in range(2))
+def test_rest_adds_one_once(source: Path, program: TokenClient) -> None:
+    first, second = (post(program, "models", {"shipped": "realm-mini"}) for _ in range(2))
     assert (first.status_code, second.status_code) == (201, 200) and first.json() == second.json()
-    assert client.get(first["Location"]).json() == first.json()
+    assert program.get(first["Location"]).json() == first.json()

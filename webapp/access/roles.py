@@ -112,7 +112,6 @@ class ViewerRights:
 
     @cached_property
     def role(self) -> Role:
-        """The viewer's role."""
         return role_of(self._user)
 
     @property

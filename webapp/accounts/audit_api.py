@@ -46,8 +46,6 @@ _LIST: Final = RecordList(
 
 
 class AuditTrailView(OperatorView):
-    """The audit trail."""
-
     @_LIST.operation("audit_trail", "Read the audit trail", "The latest first. Entries are never changed.")
     def get(self, _request: Request) -> QuerySet[AuditEntry]:
         return AuditEntry.objects.all()

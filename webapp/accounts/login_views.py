@@ -56,7 +56,6 @@ class LoginView(DjangosLoginView):
         return super().get_context_data(**kwargs) | more
 
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
-        """An attempt."""
         if not limits.may_log_in(request):
             return render(request, "manage/locked_out.html", status=429)
         return super().post(request, *args, **kwargs)
@@ -74,7 +73,6 @@ class LogoutView(DjangosLogoutView):
     """Django's view, and what it cannot do for a person whom the proxy logs in."""
 
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
-        """End the session."""
         at_proxy = began_at_proxy(request)
         response = super().post(request, *args, **kwargs)
         return render(request, "manage/logged_out.html") if at_proxy else response

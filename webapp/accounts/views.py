@@ -36,8 +36,6 @@ ROLES: Final = {
 
 
 class TokenForm(forms.Form):
-    """The form of a new token."""
-
     name = forms.CharField(
         required=False,
         max_length=accounts.LONGEST_NAME,
@@ -57,7 +55,6 @@ class TokenForm(forms.Form):
 
 @account_page
 def account(request: HttpRequest) -> HttpResponse:
-    """The account page."""
     return _page(request, TokenForm(staff_member(request)))
 
 
@@ -101,7 +98,6 @@ class PasswordView(auth.PasswordChangeView):
     success_url = reverse_lazy("account")
 
     def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
-        """The new password is valid."""
         response = super().form_valid(form)
         user = staff_member(self.request)
         AuditEntry.record("password.change", user.get_username(), by=user)

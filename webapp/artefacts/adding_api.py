@@ -22,8 +22,6 @@ QUESTIONS_BODY_BYTES: Final = questions.LARGEST_FILE_BYTES + (1 << 20)  # a file
 
 
 class AddingModels(OperatorView):
-    """Adds a model."""
-
     @operation(
         "add_model",
         "Add a model that comes with the source",
@@ -47,8 +45,6 @@ class AddingModels(OperatorView):
 
 
 class AddingQuestionSets(OperatorView):
-    """Adds a question set."""
-
     parser_classes = [MultiPartParser]
 
     @operation(

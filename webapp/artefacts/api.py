@@ -150,8 +150,6 @@ def _list_address(listed: ListedRecords) -> URLPattern:
     base: Any = listed.adding  # a class that mypy does not know
 
     class ListView(base):  # type: ignore[misc]
-        """Many records."""
-
         @wanted.operation(listed.name.replace("-", "_"), f"List {listed.name.replace('-', ' ')}")
         def get(self, _request: Request) -> QuerySet[Any]:
             return listed.record._default_manager.prefetch_related(*listed.related)
@@ -164,8 +162,6 @@ def _list_address(listed: ListedRecords) -> URLPattern:
 
 def _one_address(listed: ListedRecords) -> URLPattern:
     class OneView(OperatorView):
-        """One record."""
-
         @operation(
             listed.one.replace("-", "_"),
             f"Read one of the {listed.name.replace('-', ' ')}",
@@ -181,8 +177,6 @@ def _one_address(listed: ListedRecords) -> URLPattern:
     if listed.removable:
 
         class RemovableView(OneView):
-            """One record, and its removal."""
-
             @operation(
                 f"remove_{listed.one.replace('-', '_')}",
                 f"Remove a {listed.one.replace('-', ' ')} that nothing uses",

@@ -24,7 +24,7 @@ from webapp.artefacts.retention import files_in, take_away
 from webapp.artefacts.uses import Removable, paths_of, uses
 from webapp.models import AuditEntry, CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet
 from webapp.refusals import StateConflict
-from webapp.storage.holding import lock_for_removal
+from webapp.storage.places import lock_for_removal
 
 log = logging.getLogger(__name__)
 

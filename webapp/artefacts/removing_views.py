@@ -31,7 +31,6 @@ def remove_artefact(request: HttpRequest, kind: type[Removable], pk: int) -> Htt
 
 @curator_form
 def remove_questions(request: HttpRequest, pk: int) -> HttpResponse:
-    """Remove a question set."""
     return _remove(request, QuestionSet, pk)
 
 

@@ -53,8 +53,16 @@ from webapp.models import (
     Schedule,
 )
 from webapp.models.job_states import UNFINISHED
-from webapp.storage.holding import lock_for_removal
-from webapp.storage.places import corpora_dir, indexes_dir, models_dir, portable, resolve, runs_dir, spans_dir
+from webapp.storage.places import (
+    corpora_dir,
+    indexes_dir,
+    lock_for_removal,
+    models_dir,
+    portable,
+    resolve,
+    runs_dir,
+    spans_dir,
+)
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ console = [
     path("models/add/", views.add_shipped, name="manage-model-add"),
     path("models/<int:pk>/", views.model_page, name="manage-model"),
     path("models/<int:pk>/remove/", remove_artefact, {"kind": ModelVersion}, name="manage-model-remove"),
-    path("models/<int:pk>/pin/", views.pin_model, name="manage-model-pin"),
+    path("models/<int:pk>/pin/", views.pin, {"kind": ModelVersion}, name="manage-model-pin"),
     path("indexes/", views.index_list, name="manage-indexes"),
     path("indexes/<int:pk>/", views.index_page, name="manage-index"),
     path(
@@ -20,7 +20,7 @@ console = [
         {"kind": IndexGeneration},
         name="manage-index-remove",
     ),
-    path("indexes/<int:pk>/pin/", views.pin_index, name="manage-index-pin"),
+    path("indexes/<int:pk>/pin/", views.pin, {"kind": IndexGeneration}, name="manage-index-pin"),
     path("corpora/", views.corpus_list, name="manage-corpora"),
     path("corpora/<int:pk>/", views.corpus_page, name="manage-corpus"),
     path(

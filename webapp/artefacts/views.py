@@ -150,30 +150,17 @@ def spans_page(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @console_action
-def pin_model(request: HttpRequest, pk: int) -> HttpResponse:
-    """Keep what a model built for ever, or no longer; and the model itself."""
-    model = get_object_or_404(ModelVersion, pk=pk)
-    _pin(request, ModelVersion, model, "model", "The model and its indexes")
-    return redirect("manage-model", pk)
-
-
-@console_action
-def pin_index(request: HttpRequest, pk: int) -> HttpResponse:
-    """Keep an index for ever, or no longer."""
-    index = get_object_or_404(IndexGeneration, pk=pk)
-    _pin(request, IndexGeneration, index, "index", "Its files")
-    return redirect("manage-index", pk)
-
-
-def _pin(request: HttpRequest, records: Any, record: Any, what: str, kept: str) -> None:
-    """Set or take off a pin, and say what becomes of what it keeps."""
+def pin(request: HttpRequest, kind: type[ModelVersion | IndexGeneration], pk: int) -> HttpResponse:
+    """Keep an index, or a model and what it built, for ever, or no longer."""
+    what, kept = ("model", "The model and its indexes") if kind is ModelVersion else ("index", "Its files")
+    record: Any = get_object_or_404(kind, pk=pk)
     pinned = request.POST.get("pinned") == "1"
-    if record.pinned == pinned:
-        return
-    records.objects.filter(pk=record.pk).update(pinned=pinned)
-    AuditEntry.record(f"{what}.{'pin' if pinned else 'unpin'}", record, by=staff_member(request), **{what: record.pk})
-    says = "are kept until it is unpinned." if pinned else "may be removed by retention."
-    messages.info(request, f"{kept} {says}")
+    if record.pinned != pinned:
+        kind.objects.filter(pk=pk).update(pinned=pinned)
+        AuditEntry.record(f"{what}.{'pin' if pinned else 'unpin'}", record, by=staff_member(request), **{what: pk})
+        says = "are kept until it is unpinned." if pinned else "may be removed by retention."
+        messages.info(request, f"{kept} {says}")
+    return redirect(f"manage-{what}", pk)
 
 
 def _list(request: HttpRequest, template: str, records: Any) -> HttpResponse:

@@ -10,13 +10,11 @@ from webapp.access.collections import access_of
 from webapp.articles import examples
 from webapp.articles import service as articles
 from webapp.articles.serializers import ArticleSerializer, BlockSerializer
+from webapp.rest.base import UNCHANGED, UNLESS, CachedView
 from webapp.rest.operation import given, operation
-from webapp.rest.unchanging import UNCHANGED, UNLESS, CachedView
 
 
 class BlockByIdView(CachedView):
-    """A block of a corpus."""
-
     @operation(
         "block",
         "A block of a corpus",
@@ -30,8 +28,6 @@ class BlockByIdView(CachedView):
 
 
 class ArticleView(CachedView):
-    """The article of a block."""
-
     @operation(
         "article",
         "The article of a block",

@@ -33,8 +33,6 @@ _KEY: Final = key_parameter(
 
 
 class AskView(AskingView):
-    """Ask a question."""
-
     throttle_classes = [AskThrottle]
 
     @operation(
@@ -76,8 +74,6 @@ class AskView(AskingView):
 
 
 class RetrieveView(AskingView):
-    """Find blocks without reading them."""
-
     throttle_classes = [AskThrottle]
 
     @operation(

@@ -90,8 +90,6 @@ class ResultsSerializer(serializers.Serializer[Any]):
 
 
 class BatchView(AskingView):
-    """Ask many questions."""
-
     renderer_classes = [Renderer, LinesRenderer]
 
     @operation(

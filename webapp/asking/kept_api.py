@@ -19,11 +19,10 @@ from webapp.asking import service as asking
 from webapp.asking.history import listed_answers, readable_answer
 from webapp.asking.serializers import AnswerSerializer, ListedAnswerSerializer
 from webapp.models import AskedAnswer, Deployment, GoneBlock
-from webapp.rest.base import AskingView
+from webapp.rest.base import UNCHANGED, UNLESS, AskingView, CachedView
 from webapp.rest.lists import RecordList
 from webapp.rest.operation import given, operation
 from webapp.rest.parameters import by_id, by_time, by_truth
-from webapp.rest.unchanging import UNCHANGED, UNLESS, CachedView
 from webapp.serving.living import foreign_language_of
 
 _LIST: Final = RecordList(
@@ -75,8 +74,6 @@ def _passage_language(reading: Mapping[str, Any]) -> str | None:
 
 
 class AnswersView(AskingView):
-    """The caller's own answers."""
-
     @_LIST.operation(
         "answers", "List one's own answers", "Those of the account or, without one, of the cookie's session."
     )
@@ -85,8 +82,6 @@ class AnswersView(AskingView):
 
 
 class AnswerView(CachedView):
-    """A kept answer."""
-
     @operation(
         "answer",
         "A kept answer",

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from webapp.access.collections import access_of
 from webapp.collections import service as collections
-from webapp.collections.service import CollectionSettings, ListedCollection
+from webapp.collections.service import CollectionSettings
 from webapp.models import Collection
 from webapp.models.collection import LEAST_WEIGHT, LONGEST_DESCRIPTION, LONGEST_TITLE, MOST_WEIGHT
 from webapp.rest.base import DocumentsReadView, OperatorView
@@ -50,19 +50,30 @@ _SETTINGS: Final = {
 _RECORDED: Final = given("Collection", {"name": "board", **_SETTINGS}, 200, 201)
 
 
+class _SortedField(serializers.ListField):
+    child = serializers.CharField()
+
+    def to_representation(self, data: Any) -> list[Any]:
+        return super().to_representation(sorted(data))
+
+
 class CollectionSerializer(serializers.Serializer[Any]):
     """A collection, and what its documents can be filtered by."""
 
-    name = serializers.CharField(help_text="As questions name it.")
-    title = serializers.CharField()
-    description = serializers.CharField(allow_blank=True)
-    private = serializers.BooleanField(help_text="Whether only some may read it.")
-    weight = serializers.FloatField(help_text="What the prior of its blocks is multiplied by before it is normalised.")
-    documents = serializers.IntegerField()
-    languages = serializers.ListField(child=serializers.CharField())
-    tags = serializers.ListField(child=serializers.CharField())
-    since = serializers.DateField(allow_null=True, help_text="The earliest date of a document; null: none has one.")
-    until = serializers.DateField(allow_null=True, help_text="The latest.")
+    name = serializers.CharField(source="record.name", help_text="As questions name it.")
+    title = serializers.CharField(source="record")
+    description = serializers.CharField(source="record.description", allow_blank=True)
+    private = serializers.BooleanField(source="record.private", help_text="Whether only some may read it.")
+    weight = serializers.FloatField(
+        source="record.weight", help_text="What the prior of its blocks is multiplied by before it is normalised."
+    )
+    documents = serializers.IntegerField(source="facts.documents")
+    languages = _SortedField(source="facts.languages")
+    tags = _SortedField(source="facts.tags")
+    since = serializers.DateField(
+        source="facts.since", allow_null=True, help_text="The earliest date of a document; null: none has one."
+    )
+    until = serializers.DateField(source="facts.until", allow_null=True, help_text="The latest.")
 
 
 class RecordedCollectionSerializer(RecordSerializer):
@@ -108,7 +119,7 @@ class CollectionsView(DocumentsReadView):
         examples=[given("Collection", _EXAMPLE)],
     )
     def get(self, request: Request) -> Response:
-        return Response([collection_json(one) for one in collections.listed(access_of(request.user).hidden)])
+        return Response(CollectionSerializer(collections.listed(access_of(request.user).hidden), many=True).data)
 
 
 class CollectionView(OperatorView):
@@ -164,20 +175,3 @@ class CollectionView(OperatorView):
         except Collection.DoesNotExist:
             raise Http404 from None
         return Response(status=204)
-
-
-def collection_json(one: ListedCollection) -> dict[str, Any]:
-    """The collection object of API and MCP."""
-    facts, record = one.facts, one.record
-    return {
-        "name": record.name,
-        "title": str(record),
-        "description": record.description,
-        "private": record.private,
-        "weight": record.weight,
-        "documents": facts.documents,
-        "languages": sorted(facts.languages),
-        "tags": sorted(facts.tags),
-        "since": facts.since and facts.since.isoformat(),
-        "until": facts.until and facts.until.isoformat(),
-    }

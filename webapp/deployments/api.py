@@ -40,8 +40,6 @@ _CHECKED: Final = (
 
 
 class DeploymentsView(OperatorView):
-    """The active deployment and earlier ones."""
-
     @_LIST.operation("deployments", "List deployments", "The latest first. One of them is active.")
     def get(self, _request: Request) -> QuerySet[Deployment]:
         return Deployment.objects.select_related("activated_by")
@@ -72,8 +70,6 @@ class DeploymentsView(OperatorView):
 
 
 class DeploymentView(OperatorView):
-    """One deployment."""
-
     @operation(
         "deployment", "A deployment", gives=DeploymentSerializer, examples=[given("Deployment", examples.DEPLOYMENT)]
     )
@@ -82,8 +78,6 @@ class DeploymentView(OperatorView):
 
 
 class ActivateView(OperatorView):
-    """Roll back to an earlier deployment."""
-
     @operation(
         "roll_back",
         "Roll back",

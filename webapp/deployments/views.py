@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from django import forms
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -22,6 +21,7 @@ from webapp.models import Deployment, IndexGeneration, Job, JobKind, ModelVersio
 from webapp.models.job import ACTIVE
 from webapp.pages.guards import console_action, console_form, console_page, staff_member
 from webapp.pages.htmx import STOP_POLLING
+from webapp.pages.paging import numbered_page
 from webapp.serving.presence import answering
 from webapp.text import one_line
 
@@ -57,7 +57,7 @@ def deployment_list(request: HttpRequest) -> HttpResponse:
         "indexes": IndexGeneration.objects.select_related("model", "corpus").exclude(
             pk__in=[active.index_id] if active else []
         ),
-        "page": Paginator(history, _PAGE_SIZE).get_page(request.GET.get("page")),
+        "page": numbered_page(request, history, _PAGE_SIZE),
     }
     return render(request, "manage/deployments.html", context)
 

@@ -30,7 +30,6 @@ from webapp.documents.serializers import (
     BulkSerializer,
     ChangedDocumentSerializer,
     ChangedUploadSerializer,
-    DocumentBlockSerializer,
     DocumentSerializer,
     EditSerializer,
     FilesSerializer,
@@ -47,7 +46,7 @@ from webapp.documents.serializers import (
 )
 from webapp.documents.viewing import described, show
 from webapp.ledger.anew import LIMIT_S, MOST_ANEW
-from webapp.ledger.api import TOUCHED_LIST, TouchedSerializer, told_answer, told_later, told_summary, touched_page
+from webapp.ledger.api import TOUCHED_LIST, TouchedSerializer, touched_page
 from webapp.ledger.examples import TOUCHED
 from webapp.ledger.touched import Touched
 from webapp.models import DocumentStatus
@@ -100,7 +99,6 @@ class _DocumentsView(EditorView):
     throttle_classes = [EditThrottle]
 
     def get_permissions(self) -> list[BasePermission]:
-        """Reading needs the permission to read answers."""
         return [AllowAny(), MayReadDocuments()] if self.request.method in SAFE_METHODS else [MayEdit()]
 
     def edited(
@@ -176,8 +174,6 @@ class DocumentsView(_DocumentsView):
 
 
 class BulkView(_DocumentsView):
-    """Adds many documents in one edit."""
-
     @operation(
         "add_documents",
         "Add many documents",
@@ -199,8 +195,6 @@ class BulkView(_DocumentsView):
 
 
 class DocumentView(_DocumentsView):
-    """One document."""
-
     @operation(
         "document",
         "A document with its text",
@@ -287,7 +281,7 @@ class TouchedView(EditorView):
     def get(self, request: Request, document_id: str) -> Response:
         show(document_id)  # or 404
         touched = Touched(previewing.of_removal([document_id]))
-        return Response(touched_page(request, touched))
+        return Response(TouchedSerializer(touched_page(request, touched)).data)
 
     @operation(
         "preview_change",
@@ -306,23 +300,8 @@ class TouchedView(EditorView):
     def post(self, request: Request, document_id: str, body: dict[str, Any]) -> Response:
         preview = previewing.of_change(document_id, tried_input(body), if_match(request))
         anew = preview.asked_anew(partial(limits.count_questions, request))
-        told = told_summary(anew.summary)
-        return Response(
-            {
-                "same": preview.same,
-                "warnings": preview.warnings,
-                **{
-                    f"passages_{name}": DocumentBlockSerializer(getattr(preview, name), many=True).data
-                    for name in ("gone", "new", "kept")
-                },
-                "summary": told_summary(preview.touched.worked_out().summary),
-                "anew": {"asked": told["looked_at"], "outcomes": told["outcomes"], "reason": anew.why_not},
-                "results": [
-                    told_answer(one) | {"asked_anew": one.anew is not None, "anew": one.anew and told_later(one.anew)}
-                    for one in anew.rows
-                ],
-            }
-        )
+        summary = preview.touched.worked_out().summary
+        return Response(PreviewSerializer({"preview": preview, "summary": summary, "anew": anew}).data)
 
 
 def _position(request: Request) -> Position | None:

@@ -77,7 +77,6 @@ def staged(given: DocumentInput) -> DocumentInput:
 
 
 def forget_staged(given: DocumentInput) -> None:
-    """Hold what was staged no longer."""
     if isinstance(given.source, Staged):
         _forget(given.source.fetch_id)
 

@@ -34,7 +34,6 @@ class DayOrNoneField(serializers.DateField):
     allow_blank = True  # so that an empty field of a form is not taken for one that was not given
 
     def to_internal_value(self, value: Any) -> Any:
-        """The date, or an empty string."""
         return "" if value == "" else super().to_internal_value(value)
 
 
@@ -147,8 +146,9 @@ class FilesSerializer(AboutSerializer):
     )
 
 
-def _warnings() -> serializers.ListField:
+def _warnings(source: str | None = None) -> serializers.ListField:
     return serializers.ListField(
+        source=source,
         child=serializers.CharField(),
         help_text="Sentences about what was guessed or not read of what it was read from, and about its language where "
         "that is not the models', or not what its text seems to be in.",
@@ -220,23 +220,33 @@ class TriedAnswerSerializer(TouchedAnswerSerializer):
 class AskedAnewSerializer(serializers.Serializer[Any]):
     """The answers whose questions were asked of the corpus as it would be."""
 
-    asked = serializers.IntegerField(help_text=f"How many: at most {MOST_ANEW}, those with the highest posterior.")
-    outcomes = OutcomesSerializer(help_text="Of these.")
-    reason = serializers.CharField(help_text="Why not all of `results` were asked anew; empty: they were.")
+    asked = serializers.IntegerField(
+        source="summary.looked_at", help_text=f"How many: at most {MOST_ANEW}, those with the highest posterior."
+    )
+    outcomes = OutcomesSerializer(source="summary.outcomes", help_text="Of these.")
+    reason = serializers.CharField(
+        source="why_not", help_text="Why not all of `results` were asked anew; empty: they were."
+    )
 
 
 class PreviewSerializer(serializers.Serializer[Any]):
     """What a change would do."""
 
-    same = serializers.BooleanField(help_text="Whether the document is like that already, so that nothing changes.")
-    warnings = _warnings()
-    passages_gone = DocumentBlockSerializer(many=True, help_text="Its passages that would be searched no more.")
-    passages_new = DocumentBlockSerializer(many=True, help_text="Those that would be searched then.")
-    passages_kept = DocumentBlockSerializer(many=True, help_text="Those of today that stay.")
+    same = serializers.BooleanField(
+        source="preview.same", help_text="Whether the document is like that already, so that nothing changes."
+    )
+    warnings = _warnings("preview.warnings")
+    passages_gone = DocumentBlockSerializer(
+        source="preview.gone", many=True, help_text="Its passages that would be searched no more."
+    )
+    passages_new = DocumentBlockSerializer(
+        source="preview.new", many=True, help_text="Those that would be searched then."
+    )
+    passages_kept = DocumentBlockSerializer(source="preview.kept", many=True, help_text="Those of today that stay.")
     summary = SummarySerializer(help_text="Of the answers without the passages that go, worked out without the model.")
     anew = AskedAnewSerializer()
     results = TriedAnswerSerializer(
-        many=True, help_text=f"The answers with the highest posterior, at most {MOST_ANEW}."
+        source="anew.rows", many=True, help_text=f"The answers with the highest posterior, at most {MOST_ANEW}."
     )
 
 

@@ -22,7 +22,7 @@ from webapp.artefacts.removing import SUPERSEDED_KEPT
 from webapp.models import AskedAnswer, AuditEntry, CorpusState, IndexGeneration, Job, JobKind
 from webapp.models.job_states import UNFINISHED
 from webapp.serving.living import corpus_id, folders_of, store_of
-from webapp.storage.holding import lock_for_removal
+from webapp.storage.places import lock_for_removal
 
 log = logging.getLogger(__name__)
 

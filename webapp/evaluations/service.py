@@ -57,7 +57,6 @@ class Candidate:
         return "" if state is None else state.measured_as
 
     def states_before_folds(self) -> Iterator[CorpusState]:
-        """`IndexGeneration.states_before_folds` of its index."""
         index = self.index()
         yield from () if index is None else index.states_before_folds()
 

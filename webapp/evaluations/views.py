@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from django import forms
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -22,7 +21,7 @@ from webapp.evaluations.service import Candidate, Differ
 from webapp.models import CorpusSnapshot, Deployment, Evaluation, ModelVersion, Purpose, QuestionSet
 from webapp.pages import drawing
 from webapp.pages.guards import allowed, console_action, curator_page, staff_member
-from webapp.pages.images import image
+from webapp.pages.paging import numbered_page
 
 _PAGE_SIZE: Final = 20
 
@@ -73,13 +72,13 @@ def evaluation_plot(request: HttpRequest, pk: int, panel: str) -> HttpResponse:
     figures = evaluation.figures
     if panel == "figures":
         recalls = ((f"recall@{k}", float(figures[f"recall@{k}"])) for k in RECALL_AT if f"recall@{k}" in figures)
-        return image(drawing.bars_svg((("exact match", evaluation.exact_match), *recalls)))
+        return drawing.image(drawing.bars_svg((("exact match", evaluation.exact_match), *recalls)))
     bins = tuple(
         (row["low"], row["high"], row["mean_probability"], row["share_right"]) for row in figures.get("reliability", [])
     )
     if panel != "calibration" or not bins:
         raise Http404
-    return image(drawing.reliability_svg(bins))
+    return drawing.image(drawing.reliability_svg(bins))
 
 
 @curator_page
@@ -151,7 +150,7 @@ def comparison(request: HttpRequest, first_pk: int, second_pk: int) -> HttpRespo
         "kept_back": bool(access_of(request.user).hidden),
         "recalls": [row for row in rows if None not in row],
         "one_right": compared.counts[Differ.FIRST] + compared.counts[Differ.SECOND],
-        "page": Paginator(compared.shown, _PAGE_SIZE).get_page(request.GET.get("page")),
+        "page": numbered_page(request, compared.shown, _PAGE_SIZE),
     }
     return render(request, "manage/comparison.html", context)
 

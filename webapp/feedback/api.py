@@ -63,8 +63,6 @@ class FeedbackSerializer(serializers.ModelSerializer[Feedback]):
 
 
 class FeedbackView(PublicView):
-    """The caller's own feedback on an answer."""
-
     permission_classes = [AllowAny, MayGiveFeedback]
 
     def get_throttles(self) -> list[BaseThrottle]:

@@ -72,8 +72,6 @@ _LIST: Final = RecordList(
 
 
 class AllFeedbackView(OperatorView):
-    """All feedback."""
-
     @_LIST.operation(
         "all_feedback",
         "List all feedback on answers",

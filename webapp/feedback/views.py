@@ -49,7 +49,6 @@ def give(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
 @allowed(Action.FEEDBACK)
 @require_http_methods(["GET", "POST"])
 def withdraw(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
-    """Delete one's own feedback."""
     answer = kept_answer(request, answer_id)
     if request.method != "POST":
         return _back(answer)

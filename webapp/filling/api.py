@@ -16,8 +16,6 @@ from webapp.rest.throttle import AskThrottle
 
 
 class FillView(AskingView):
-    """Fill a masked sentence."""
-
     throttle_classes = [AskThrottle]
 
     @operation(

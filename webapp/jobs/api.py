@@ -81,8 +81,6 @@ _INDEXING: Final = dict(KindSerializer(KINDS[JobKind.INDEX]).data)
 
 
 class KindsView(OperatorView):
-    """The kinds of job."""
-
     @operation(
         "job_kinds",
         "The kinds of job",
@@ -95,8 +93,6 @@ class KindsView(OperatorView):
 
 
 class JobsView(OperatorView):
-    """All jobs."""
-
     @_LIST.operation("jobs", "List jobs", "Including shards and other parts of jobs.")
     def get(self, _request: Request) -> QuerySet[Job]:
         return _jobs()
@@ -131,8 +127,6 @@ class JobsView(OperatorView):
 
 
 class JobView(OperatorView):
-    """One job."""
-
     @operation(
         "job",
         "A job",
@@ -145,8 +139,6 @@ class JobView(OperatorView):
 
 
 class StopView(OperatorView):
-    """Stop a job."""
-
     @operation(
         "stop_job",
         "Stop a job",
@@ -163,8 +155,6 @@ class StopView(OperatorView):
 
 
 class ResumeView(OperatorView):
-    """Resume a job."""
-
     @operation(
         "resume_job",
         "Resume a job",
@@ -185,8 +175,6 @@ class ResumeView(OperatorView):
 
 
 class LogView(OperatorView):
-    """A job's log."""
-
     @operation(
         "job_log",
         "A job's log",
@@ -204,8 +192,6 @@ class LogView(OperatorView):
 
 
 class MetricsView(OperatorView):
-    """A job's metrics."""
-
     @operation(
         "job_metrics",
         "A job's metrics",

@@ -117,7 +117,6 @@ class JobForm(forms.Form):
                 self.initial[one.name] = [only] if one.many else only
 
     def parameters(self) -> dict[str, Any]:
-        """The input as JSON parameters."""
         given: dict[str, Any] = {}
         for name, value in self.cleaned_data.items():
             if name not in self._inputs:

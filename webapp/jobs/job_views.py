@@ -29,9 +29,9 @@ from webapp.jobs.logs import open_log
 from webapp.kinds import KINDS, Input
 from webapp.models import AuditEntry, Deployment, IndexGeneration, Job, JobState, ModelVersion
 from webapp.models.job import ACTIVE
+from webapp.pages.drawing import image
 from webapp.pages.guards import allowed, console_action, console_page, staff_member
 from webapp.pages.htmx import STOP_POLLING
-from webapp.pages.images import image
 from webapp.refusals import StateConflict
 
 _WAITING_LONG_S: Final = 60  # a free worker takes a queued job at once
@@ -40,7 +40,6 @@ _PARTS_SHOWN: Final = 12
 
 @console_page
 def job_page(request: HttpRequest, job_id: UUID) -> HttpResponse:
-    """One job."""
     job = _job(job_id)
     return render(request, "manage/job.html", {**_live(job), **_lasting(job), "curves": plots.curves(job.pk)})
 

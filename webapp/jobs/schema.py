@@ -65,11 +65,9 @@ class NewJobScheme(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
     target_class = "webapp.jobs.serializers.NewJobSerializer"
 
     def get_name(self, *_arguments: Any) -> str:
-        """Name of the component."""
         return "NewJob"
 
     def map_serializer(self, auto_schema: Any, _direction: Any) -> dict[str, Any]:
-        """The alternatives, each a component."""
         references = {}
         for kind in startable():
             component = ResolvedComponent(  # type: ignore[no-untyped-call]

@@ -216,7 +216,6 @@ class SettingSerializer(serializers.Serializer[Any]):
     )
 
     def get_files(self, one: Setting) -> SourceFileSerializer(many=True, allow_null=True):  # type: ignore[valid-type]
-        """Files to choose from."""
         return SourceFileSerializer(sources(), many=True).data if one.limit == FILE else None
 
 

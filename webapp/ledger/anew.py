@@ -54,12 +54,12 @@ class AskedAnew:
     @cached_property
     def asked(self) -> list[TouchedAnswer]:
         """Those that were asked."""
-        return [one for one in self.rows if one.anew is not None]
+        return [one for one in self.rows if one.asked_anew]
 
     @property
     def summary(self) -> Summary:
         """What becomes of those that were asked."""
-        return Summary(self.reading, len(self.asked), dict(Counter(one.outcome.value for one in self.asked)))
+        return Summary(self.reading, len(self.asked), Counter(one.outcome.value for one in self.asked))
 
 
 def ask_anew(

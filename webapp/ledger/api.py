@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from webapp.ledger import examples
 from webapp.ledger import service as ledger
-from webapp.ledger.touched import LIMIT_S, Outcome, Summary, Touched, TouchedAnswer
+from webapp.ledger.touched import LIMIT_S, Outcome, Touched
 from webapp.models import ChangeKind, CorpusChange, Document
 from webapp.rest.base import EditorView
 from webapp.rest.lists import PAGING, RecordList, offset_in, offset_links
@@ -77,7 +77,9 @@ class OutcomesSerializer(serializers.Serializer[Any]):
 class SummarySerializer(serializers.Serializer[Any]):
     """What becomes of stored answers without some blocks."""
 
-    answers = serializers.IntegerField(help_text="How many stored answers read any of the blocks: exact.")
+    answers = serializers.IntegerField(
+        source="reading", help_text="How many stored answers read any of the blocks: exact."
+    )
     looked_at = serializers.IntegerField(
         help_text="How many of them were recomputed, the highest posterior first: all, or as many as "
         f"{LIMIT_S:g} seconds allow. Then a later request goes on where this one ended."
@@ -92,18 +94,27 @@ class WithoutSerializer(serializers.Serializer[Any]):
     probability = serializers.FloatField()
     explained_by = serializers.CharField(help_text="Id of the block with the highest posterior.")
 
+    def to_representation(self, later: Answer) -> Any:
+        if (best := later.answer) is None:
+            return None
+        return {"text": best.text, "probability": best.probability, "explained_by": later.evidence[0].block_id}
+
 
 class TouchedAnswerSerializer(serializers.Serializer[Any]):
     """A stored answer that read some of the blocks."""
 
-    answer = serializers.UUIDField(help_text="Id of the stored answer.")
-    question = serializers.CharField()
-    text = serializers.CharField(allow_null=True, help_text="As it was answered; null: no answer was found.")
+    answer = serializers.UUIDField(source="asked.pk", help_text="Id of the stored answer.")
+    question = serializers.CharField(source="asked.question")
+    text = serializers.CharField(
+        source="asked.answer_text", allow_null=True, help_text="As it was answered; null: no answer was found."
+    )
     posterior = serializers.FloatField(help_text="Of these blocks together, when it was stored.")
     outcome = serializers.ChoiceField([one.value for one in Outcome])
     without = WithoutSerializer(allow_null=True, help_text="Without the blocks; null: there is no answer then.")
     asked_again = serializers.UUIDField(
-        allow_null=True, help_text="The latest answer to its question asked again; null: it was not."
+        source="asked_again.pk",
+        allow_null=True,
+        help_text="The latest answer to its question asked again; null: it was not.",
     )
 
 
@@ -137,16 +148,12 @@ TOUCHED_LIST: Final = [
 
 
 class DocumentChangesView(EditorView):
-    """The ledger."""
-
     @_LIST.operation("document_changes", "List changes of documents", "The latest first.", title="Changes")
     def get(self, _request: Request) -> QuerySet[CorpusChange]:
         return CorpusChange.objects.select_related("document", "after", "by")
 
 
 class ChangeAnswersView(EditorView):
-    """What a change touched."""
-
     @operation(
         "change_answers",
         "The stored answers that a change touched",
@@ -159,46 +166,18 @@ class ChangeAnswersView(EditorView):
         change = get_object_or_404(CorpusChange, pk=change_id)
         page = touched_page(request, ledger.touched_by(change))
         receipt = ledger.receipt(change)
-        return Response({**page, "purge": receipt and receipt.pk})
+        return Response(ChangeAnswersSerializer({**page, "purge": receipt and receipt.pk}).data)
 
 
 def touched_page(request: Request, touched: Touched) -> dict[str, Any]:
-    """The page of touched answers that a request with `TOUCHED_LIST` asks for, as `TouchedSerializer` describes it."""
+    """The page of touched answers that a request with `TOUCHED_LIST` asks for, for `TouchedSerializer`."""
     start, count = offset_in(request)
     only_differing = truth(request, "differing")
     worked_out = touched.worked_out()
     rows = worked_out.differing if only_differing else touched.rows
     number = len(worked_out.differing) if only_differing else worked_out.summary.reading
     return {
-        "summary": told_summary(worked_out.summary),
+        "summary": worked_out.summary,
         **offset_links(request, start, count, number),
-        "results": [told_answer(one) for one in touched.recomputed(rows[start : start + count])],
+        "results": touched.recomputed(rows[start : start + count]),
     }
-
-
-def told_summary(summary: Summary) -> dict[str, Any]:
-    """A summary, as `SummarySerializer` describes it."""
-    outcomes = {one.value: summary.outcomes.get(one.value, 0) for one in Outcome}
-    return {"answers": summary.reading, "looked_at": summary.looked_at, "outcomes": outcomes}
-
-
-def told_answer(one: TouchedAnswer) -> dict[str, Any]:
-    """A touched answer, as `TouchedAnswerSerializer` describes it."""
-    again = one.asked_again
-    return {
-        "answer": one.asked.pk,
-        "question": one.asked.question,
-        "text": one.asked.answer_text,
-        "posterior": one.posterior,
-        "outcome": one.outcome.value,
-        "without": told_later(one.without),
-        "asked_again": again and again.pk,
-    }
-
-
-def told_later(later: Answer) -> dict[str, Any] | None:
-    """What became of a stored answer, as `WithoutSerializer` describes it; None: there is no answer."""
-    best = later.answer
-    if best is None:
-        return None
-    return {"text": best.text, "probability": best.probability, "explained_by": later.evidence[0].block_id}

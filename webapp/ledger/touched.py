@@ -64,6 +64,11 @@ class TouchedAnswer:
         """The answer asked anew, or, if it was not, the stored one without the blocks."""
         return self.without if self.anew is None else self.anew
 
+    @property
+    def asked_anew(self) -> bool:
+        """Whether its question was asked anew."""
+        return self.anew is not None
+
     @cached_property
     def outcome(self) -> Outcome:
         """How `later` differs from the stored answer."""
@@ -83,17 +88,17 @@ class TouchedAnswer:
 @dataclass(frozen=True)
 class Summary:
     """reading: the exact number of stored answers that read the blocks. looked_at: how many of them were recomputed,
-    those with the highest posterior first; fewer where time ran out. outcomes: the number of these by outcome.
+    those with the highest posterior first; fewer where time ran out. outcomes: of these by outcome, 0 where none came.
     """
 
     reading: int
     looked_at: int
-    outcomes: dict[str, int] = field(default_factory=dict)
+    outcomes: Counter[str] = field(default_factory=Counter)
 
     @property
     def differing(self) -> int:
         """How many of the recomputed ones change."""
-        return self.looked_at - self.outcomes.get(Outcome.SAME, 0)
+        return self.looked_at - self.outcomes[Outcome.SAME]
 
     @property
     def left(self) -> int:
@@ -167,7 +172,7 @@ class Touched:
         if len(known) > remembered:
             self._remember(known)
         looked_at = outcomes.total()
-        return WorkedOut(Summary(max(self.rows.count(), looked_at), looked_at, dict(outcomes)), differing)
+        return WorkedOut(Summary(max(self.rows.count(), looked_at), looked_at, outcomes), differing)
 
     def _outcomes(self, answer_ids: Collection[Any]) -> dict[str, str]:
         """Outcome by the answer's id in hexadecimal; of those that retention has left."""

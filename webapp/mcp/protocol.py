@@ -57,7 +57,6 @@ class RpcError(Exception):
         self.code, self.status, self.data = code, status, data
 
     def reply(self, message_id: str | int | None) -> Reply:
-        """The message."""
         error = {"code": self.code, "message": str(self)} | ({} if self.data is None else {"data": self.data})
         return Reply(self.status, {"jsonrpc": "2.0", "id": message_id, "error": error})
 

@@ -18,7 +18,7 @@ from webapp.asking.scope import MAX_VALUES
 from webapp.asking.serializers import AnswerSerializer, QuestionSerializer, RetrievalSerializer
 from webapp.asking.service import MAX_EXCLUDED
 from webapp.collections import service as collections
-from webapp.collections.api import CollectionSerializer, collection_json
+from webapp.collections.api import CollectionSerializer
 from webapp.mcp.schemas import Schema, object_schema, schema_of
 from webapp.rest.serializers import StrictCharField, StrictSerializer
 
@@ -89,7 +89,8 @@ def _retrieve(request: Request, **question: Any) -> dict[str, Any]:
 
 
 def _collections(request: Request) -> dict[str, Any]:
-    return {"collections": [collection_json(one) for one in collections.listed(access_of(request.user).hidden)]}
+    listed = collections.listed(access_of(request.user).hidden)
+    return {"collections": CollectionSerializer(listed, many=True).data}
 
 
 def _read_block(request: Request, block_id: str) -> dict[str, Any]:

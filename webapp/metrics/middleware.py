@@ -40,7 +40,6 @@ class Asking:
     _renders_since: float | None = None
 
     def add(self, stage: str, spent_ms: float) -> None:
-        """Add to the time of a stage."""
         self.serving_ms[stage] = self.serving_ms.get(stage, 0.0) + spent_ms
 
     def renders(self) -> None:

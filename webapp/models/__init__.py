@@ -5,7 +5,7 @@
 from webapp.models.answer import AskedAnswer, EvidenceBlock
 from webapp.models.audit import AuditEntry
 from webapp.models.collection import Collection
-from webapp.models.corpus import CorpusSnapshot
+from webapp.models.corpus import CorpusSnapshot, SpanSet
 from webapp.models.deployment import Deployment
 from webapp.models.document import (
     BASE_FORMAT,
@@ -31,6 +31,5 @@ from webapp.models.model_version import ModelVersion
 from webapp.models.process import Scheduler, WebProcess
 from webapp.models.questions import Purpose, QuestionSet
 from webapp.models.schedule import RetentionRule, Schedule, Trigger
-from webapp.models.spans import SpanSet
 from webapp.models.token import ApiToken
 from webapp.models.worker import DeviceLease, Worker

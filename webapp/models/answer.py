@@ -110,7 +110,6 @@ class EvidenceBlock(models.Model):
 
     @property
     def title(self) -> str:
-        """The title of its article."""
         return str(self._read["title"])
 
     @property

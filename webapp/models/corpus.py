@@ -1,4 +1,7 @@
-"""Corpus snapshots: immutable sets of articles divided into blocks. The row points at a folder of files."""
+"""Corpus snapshots: immutable sets of articles divided into blocks, and the salient spans that were found in them.
+
+The rows point at folders of files.
+"""
 
 from __future__ import annotations
 
@@ -36,3 +39,21 @@ class CorpusSnapshot(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} {self.snapshot_id} ({self.articles:,} articles, {self.blocks:,} blocks)"
+
+
+class SpanSet(models.Model):
+    """The salient spans (names and dates) of one corpus snapshot, as one tagger found them; pre-training masks them."""
+
+    corpus = models.ForeignKey(CorpusSnapshot, on_delete=models.PROTECT, related_name="span_sets")
+    path = models.CharField(max_length=1000, unique=True, help_text="Folder, absolute or relative to the data folder.")
+    tagger = models.CharField(max_length=200)
+    spans = models.PositiveIntegerField()
+    blocks = models.PositiveIntegerField(help_text="How many blocks were looked at.")
+    job = models.ForeignKey("webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, related_name="span_sets")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.tagger} on {self.corpus.name} {self.corpus.snapshot_id} ({self.spans:,} spans)"

@@ -49,8 +49,7 @@ from webapp.models import (
 )
 from webapp.models.process import Process
 from webapp.serving.living import folders_of
-from webapp.storage.holding import keep_files, lock_for_removal
-from webapp.storage.places import portable
+from webapp.storage.places import keep_files, lock_for_removal, portable
 
 _PATHS: Final = (
     *((CorpusSnapshot, "path"), (ModelVersion, "path"), (IndexGeneration, "path")),

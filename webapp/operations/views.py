@@ -11,7 +11,6 @@ from webapp.pages.guards import console_page
 
 @console_page
 def overview_page(request: HttpRequest) -> HttpResponse:
-    """The whole page."""
     return render(request, "manage/overview.html", {"overview": overview()})
 
 

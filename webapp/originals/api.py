@@ -25,8 +25,6 @@ class PdfRenderer(Renderer):
 
 
 class OriginalView(DocumentsReadView):
-    """The kept PDF of a document."""
-
     renderer_classes = [PdfRenderer, Renderer]
 
     @operation(

@@ -20,8 +20,7 @@ from realm_core.errors import RealmError
 from realm_core.files import disk_errors, replaced, sha256_of_file
 from webapp.models import Document
 from webapp.serving.living import active
-from webapp.storage.holding import lock_for_removal
-from webapp.storage.places import originals_dir, portable, resolve
+from webapp.storage.places import lock_for_removal, originals_dir, portable, resolve
 
 log = logging.getLogger(__name__)
 

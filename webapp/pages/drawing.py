@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from django.http import HttpResponse
+from django.utils.cache import patch_cache_control
+
 from realm_core.evaluation.chart import draw_line, draw_reliability, svg_style
 
 HEIGHT: Final = 240  # of an image, in pixels; its width is 461
@@ -18,6 +21,7 @@ _WIDE: Final = 4.8  # inches
 _FEW: Final = 4  # most lines whose legend fits into the usual height
 _LEGEND: Final = 24  # additional pixels for a longer legend
 _DRAWINGS_KEPT: Final = 256
+_KEPT_S: Final = 24 * 3600  # by browsers: a diagram's address names the last row that it shows
 
 _drawing = threading.Lock()  # matplotlib's settings are global
 
@@ -112,6 +116,13 @@ def reliability_svg(bins: tuple[tuple[float, float, float, float], ...]) -> str:
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(PercentFormatter(1, symbol="\N{NO-BREAK SPACE}%"))
         return done()
+
+
+def image(svg: str) -> HttpResponse:
+    """An SVG whose address changes with its content, so browsers may cache it."""
+    response = HttpResponse(svg, content_type="image/svg+xml; charset=utf-8")
+    patch_cache_control(response, private=True, max_age=_KEPT_S, immutable=True)
+    return response
 
 
 @contextmanager

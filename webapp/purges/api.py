@@ -100,8 +100,6 @@ _LIST: Final = RecordList(
 
 
 class PurgesView(OperatorView):
-    """What was purged."""
-
     throttle_classes = [EditThrottle]
 
     @_LIST.operation("purges", "List purges", "The latest first.")
@@ -129,8 +127,6 @@ class PurgesView(OperatorView):
 
 
 class PurgeView(OperatorView):
-    """One purge."""
-
     @operation(
         "purge",
         "The receipt of a purge",

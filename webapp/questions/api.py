@@ -41,8 +41,6 @@ class FeedbackQuestionSerializer(serializers.Serializer[Any]):
 
 
 class ExportView(OperatorView):
-    """Accepted feedback as training questions."""
-
     renderer_classes = [LinesRenderer, Renderer]  # the second one for errors
 
     @operation(

@@ -33,8 +33,6 @@ _SHOWN: Final = 20
 
 
 class UploadForm(forms.Form):
-    """An uploaded question file."""
-
     file = _FILE
     purpose = forms.ChoiceField(
         choices=Purpose.choices, help_text="Models are never trained on questions that they are measured by."

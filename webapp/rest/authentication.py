@@ -68,7 +68,6 @@ class ActionPermission(BasePermission):
     message = ""
 
     def has_permission(self, request: Request, _view: APIView) -> bool:
-        """Whether this caller has the permission."""
         return any(may(caller(request), action) for action in self.actions)
 
 
@@ -119,7 +118,6 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
     name = "token"
 
     def get_security_definition(self, _auto_schema: Any) -> dict[str, Any]:
-        """The scheme."""
         return {
             "type": "http",
             "scheme": "bearer",

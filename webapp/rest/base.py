@@ -1,10 +1,15 @@
-"""The base of all REST views: who may, and how they write."""
+"""The base of all REST views: who may, how they write, and when clients' copies are valid (ETag and 304)."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from django.contrib.auth.models import User
+from django.utils.decorators import method_decorator
+from django.views.decorators.cache import cache_control
+from django.views.decorators.http import conditional_page
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework.permissions import AllowAny
 from rest_framework.renderers import JSONRenderer
 from rest_framework.utils import json
@@ -13,13 +18,17 @@ from rest_framework.views import APIView
 from webapp.rest.authentication import AUTHENTICATION, MayAsk, MayEdit, MayOperate, MayRead, MayReadDocuments
 
 JSON_LINES: Final = "application/jsonl"
+# A request header, and the response to a client whose copy is current.
+UNLESS: Final = OpenApiParameter(
+    "If-None-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="An `ETag` of this address."
+)
+UNCHANGED: Final = {304: OpenApiResponse(description="The copy named by `If-None-Match` is current.")}
 
 
 class Renderer(JSONRenderer):
     """JSON for any text: a lone surrogate, which UTF-8 cannot encode, becomes a question mark."""
 
     def render(self, data: Any, *arguments: Any, **options: Any) -> bytes:
-        """The body of a response."""
         try:
             return super().render(data, *arguments, **options)
         except UnicodeEncodeError:
@@ -38,6 +47,11 @@ class PublicView(APIView):
     authentication_classes = AUTHENTICATION
     permission_classes = [AllowAny, MayRead]  # the first makes authentication optional in the description
     renderer_classes = [Renderer]
+
+
+@method_decorator([conditional_page, cache_control(private=True, no_cache=True)], name="dispatch")
+class CachedView(PublicView):
+    """Data that rarely changes: a private copy is valid as long as its ETag is. Permission is checked every time."""
 
 
 class DocumentsReadView(PublicView):

@@ -98,7 +98,6 @@ class _Pages(CursorPagination):
         return super().paginate_queryset(queryset, request, view)
 
     def get_page_size(self, request: Request) -> int:
-        """Records per page."""
         return page_size(request)
 
     def decode_cursor(self, request: Request) -> Cursor | None:
@@ -138,7 +137,6 @@ def cursor_link(request: Request, cursor: str) -> str:
 
 
 def wrong_cursor(says: str = "This is no cursor of this list.") -> InvalidRequest:
-    """The refusal of a cursor."""
     return InvalidRequest(FieldError("cursor", says))
 
 

@@ -86,7 +86,7 @@ def operation(
         return extend_schema(
             operation_id=name,
             summary=summary,
-            description=about,
+            description=about or summary,  # else it would be the docstring of the view
             parameters=list(parameters),
             request=takes,
             responses={**_responses(gives), **_problem_responses(statuses)},
@@ -128,7 +128,6 @@ def _problem_responses(statuses: set[int]) -> dict[Any, Any]:
 
 
 def _checked(request: Request, kind: type[StrictSerializer]) -> dict[str, Any]:
-    """The body, validated by `kind`."""
     only_parameters(request, ())
     serializer = kind(data=_body(request))
     serializer.is_valid(raise_exception=True)

@@ -37,7 +37,6 @@ class ListFilter:
 
     @property
     def name(self) -> str:
-        """Name of the parameter."""
         return self.parameter.name
 
 

@@ -60,8 +60,6 @@ class Content:
 
 @dataclass(frozen=True)
 class Response:
-    """A possible response."""
-
     status: str
     description: str
     contents: tuple[Content, ...]
@@ -85,8 +83,6 @@ class Operation:
 
 @dataclass(frozen=True)
 class Data:
-    """Data that bodies consist of."""
-
     name: str
     description: str
     fields: tuple[Field, ...]

@@ -74,7 +74,6 @@ class RecordSerializer(serializers.ModelSerializer[Any]):
     """A read-only record: every field is always present."""
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """The fields, all of them read-only."""
         fields = super().get_fields()
         for field in fields.values():
             field.read_only = True

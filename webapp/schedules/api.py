@@ -42,8 +42,6 @@ _SCHEDULE: Final = given("Schedule", examples.SCHEDULE, 200, 201)
 
 
 class SchedulesView(OperatorView):
-    """All schedules."""
-
     @_LIST.operation("schedules", "List schedules")
     def get(self, _request: Request) -> QuerySet[Schedule]:
         return _schedules()
@@ -65,8 +63,6 @@ class SchedulesView(OperatorView):
 
 
 class ScheduleView(OperatorView):
-    """One schedule."""
-
     @operation(
         "schedule",
         "A schedule",
@@ -99,8 +95,6 @@ class ScheduleView(OperatorView):
 
 
 class RunView(OperatorView):
-    """Run a schedule."""
-
     @operation(
         "run_schedule",
         "Run a schedule now",
@@ -116,8 +110,6 @@ class RunView(OperatorView):
 
 
 class RetentionView(OperatorView):
-    """The rule of retention."""
-
     @operation(
         "retention",
         "The rule of retention",

@@ -63,8 +63,6 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at
 
 
 class RetentionForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at run time
-    """The retention rule."""
-
     class Meta:
         model = RetentionRule
         fields = ["enabled", "generations", "run_days", "answer_days"]
@@ -118,7 +116,6 @@ def edit_schedule(request: HttpRequest, pk: int | None = None) -> HttpResponse:
 
 @console_action
 def remove_schedule(request: HttpRequest, pk: int) -> HttpResponse:
-    """Remove a schedule."""
     scheduling.remove(get_object_or_404(Schedule, pk=pk), by=staff_member(request))
     messages.success(request, "The schedule is removed. The jobs that it started stay.")
     return redirect("manage-schedules")
@@ -126,7 +123,6 @@ def remove_schedule(request: HttpRequest, pk: int) -> HttpResponse:
 
 @console_action
 def run_schedule(request: HttpRequest, pk: int) -> HttpResponse:
-    """Run a schedule now."""
     schedule = get_object_or_404(Schedule, pk=pk)
     job = scheduling.run_now(schedule, by=staff_member(request))
     if job is None:
@@ -137,7 +133,6 @@ def run_schedule(request: HttpRequest, pk: int) -> HttpResponse:
 
 @console_action
 def change_retention(request: HttpRequest) -> HttpResponse:
-    """Change the retention rule."""
     form = RetentionForm(request.POST)
     if not form.is_valid():
         return render(request, "manage/schedules.html", _context(form), status=422)

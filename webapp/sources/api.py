@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
@@ -10,16 +10,14 @@ from rest_framework.response import Response
 
 from webapp.rest.base import OperatorView
 from webapp.rest.operation import FORM, given, operation
-from webapp.sources import examples
 from webapp.sources import service as sources
 from webapp.sources.serializers import NewSourceFileSerializer, SourceFileSerializer
 
 BODY_BYTES = sources.LARGEST_UPLOAD_BYTES + (1 << 20)  # a file and the rest of the request's body
+_FILE: Final[dict[str, Any]] = {"name": "handbook.jsonl", "size_bytes": 1482133}  # an example
 
 
 class SourceFilesView(OperatorView):
-    """All files to ingest."""
-
     parser_classes = [MultiPartParser]
 
     @operation(
@@ -27,7 +25,7 @@ class SourceFilesView(OperatorView):
         "List files to ingest",
         "All of them, by name. A job of the kind `ingest` names one as `file`.",
         gives=SourceFileSerializer(many=True),
-        examples=[given("Files", examples.SOURCE_FILE)],
+        examples=[given("Files", _FILE)],
     )
     def get(self, _request: Request) -> Response:
         return Response(SourceFileSerializer(sources.sources(), many=True).data)
@@ -39,7 +37,7 @@ class SourceFilesView(OperatorView):
         takes={FORM: NewSourceFileSerializer},
         gives={201: SourceFileSerializer},
         problems=[422, 507],
-        examples=[given("File", examples.SOURCE_FILE, 201)],
+        examples=[given("File", _FILE, 201)],
     )
     def post(self, _request: Request, body: dict[str, Any]) -> Response:
         file = body["file"]
@@ -48,8 +46,6 @@ class SourceFilesView(OperatorView):
 
 
 class SourceFileView(OperatorView):
-    """One file to ingest."""
-
     @operation(
         "remove_source_file",
         "Remove a file to ingest",

@@ -25,8 +25,6 @@ _FILE: Final = FileField(
 
 
 class SourceForm(forms.Form):
-    """An uploaded file of articles."""
-
     file = _FILE
     replace = forms.BooleanField(
         required=False,
@@ -62,7 +60,6 @@ def source_list(request: HttpRequest) -> HttpResponse:
 
 @console_action
 def remove_source(request: HttpRequest) -> HttpResponse:
-    """Remove a file."""
     name = request.POST.get("name", "")
     try:
         sources.remove(name, by=staff_member(request))

@@ -1,11 +1,19 @@
-"""The places of records' files. Paths inside the data folder are stored relative to it, so it can be moved."""
+"""The places of records' files, and the lock on them: shared while some are copied, exclusive while some are removed.
+
+Paths inside the data folder are stored relative to it, so it can be moved.
+"""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
 from django.conf import settings
+
+from realm_core.runs.locks import exclusive, shared
+
+_LOCK = "files.lock"
 
 
 def resolve(path: str) -> Path:
@@ -34,3 +42,13 @@ bm25_dir = partial(resolve, "bm25")  # BM25's indexes, one per corpus, made on f
 runs_dir = partial(resolve, "runs")  # the run folders of jobs
 # A file with the first administrator's password, until the first login with it.
 first_password_path = partial(resolve, "first_password")
+
+
+def keep_files() -> AbstractContextManager[object]:
+    """Prevents removals; waits for one that is running."""
+    return shared(resolve(_LOCK))
+
+
+def lock_for_removal() -> AbstractContextManager[object]:
+    """Prevents copies. RealmError if files are being copied or removed already."""
+    return exclusive(resolve(_LOCK), "A backup is being written, or old work is being removed; try again later.")

@@ -54,5 +54,4 @@ def difference_points(share: float) -> str:
 
 @register.filter
 def minus(first: float, second: float) -> float:
-    """first − second."""
     return first - second

@@ -24,8 +24,7 @@ from webapp.models import AskedAnswer, Collection, Deployment, Document, IndexGe
 from webapp.originals import service as originals
 from webapp.purges import service as purging
 from webapp.serving.pdf_places import of_evidence
-from webapp.storage.holding import keep_files
-from webapp.storage.places import originals_dir
+from webapp.storage.places import keep_files, originals_dir
 
 PAGES = [column(["Turku is a city in Finland."]), column(["The castle of Turku was founded in 1280."])]
 REPORT = pdf(PAGES, title="Castles of Finland")

@@ -29,8 +29,7 @@ from webapp.documents.viewing import show
 from webapp.models import AskedAnswer, AuditEntry, CorpusSnapshot, CorpusState, Deployment, IndexGeneration, Job
 from webapp.serving.engine import load_engine
 from webapp.serving.living import store_of
-from webapp.storage.holding import keep_files
-from webapp.storage.places import living_dir
+from webapp.storage.places import keep_files, living_dir
 from workers.executions import EXECUTIONS
 
 TURKU = DocumentInput(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0")
