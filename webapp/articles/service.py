@@ -177,7 +177,16 @@ def count_holding(answer: str, asked: AskedAnswer, scope: Scope | None) -> int |
 
 def is_in_its_corpus(answer: str, asked: AskedAnswer, scope: Scope | None) -> bool | None:
     """Whether a block of the corpus that `asked` was answered from holds an answer, in a scope; None: it has gone."""
-    texts = _of_answer(asked, filtered=scope is not None)
+    return _is_in(answer, _of_answer(asked, filtered=scope is not None), scope)
+
+
+def is_in_todays_corpus(answer: str, asked: AskedAnswer, scope: Scope | None) -> bool | None:
+    """`is_in_its_corpus`, with all edits since then."""
+    index = asked.deployment.index.latest
+    return _is_in(answer, _view(index, index.state_now()), scope)
+
+
+def _is_in(answer: str, texts: Texts | None, scope: Scope | None) -> bool | None:
     return None if texts is None else next(_holding(answer, texts, scope), None) is not None
 
 

@@ -165,11 +165,10 @@ def upgraded_between(first: Evaluation, second: Evaluation) -> bool:
 
 def asked_of(evaluation: Evaluation) -> tuple[int, str]:
     """The corpus (its key) and the state that were asked, or the equal ones that folds made of them since."""
-    index, corpus, state_id = evaluation.index, evaluation.corpus_id, evaluation.state_id
-    while index is not None and (folded := index.states_folded()) is not None and folded[0].measured_as == state_id:
-        index = folded[1].index
-        corpus, state_id = index.corpus_id, folded[1].measured_as
-    return corpus, state_id
+    if evaluation.index is None:
+        return evaluation.corpus_id, evaluation.state_id
+    index, state_id = evaluation.index.state_after_folds(evaluation.state_id)
+    return index.corpus_id, state_id
 
 
 def difference(first: Evaluation, second: Evaluation) -> Difference:

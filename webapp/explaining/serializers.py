@@ -44,7 +44,8 @@ class WhySerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="Probability of “not here” in the right block (`misread`) or over all (`withheld`)."
     )
     rank = serializers.IntegerField(
-        allow_null=True, help_text="Rank of the best block that holds it; null: not known, or beyond `looked_at`."
+        allow_null=True,
+        help_text="Rank of the best block that holds it, in today's corpus; null: not known, or beyond `looked_at`.",
     )
     looked_at = serializers.IntegerField(
         allow_null=True, help_text="How many ranks were searched; 0: ranks are not known."

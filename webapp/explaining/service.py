@@ -26,7 +26,21 @@ if TYPE_CHECKING:
 
 _OTHER_PAIR: Final = "Its rank is not known, because another model or index is deployed now."
 _NO_ENGINE: Final = "Its rank is not known, because no model is ready; try again later."
-_NO_CORPUS: Final = "Its corpus was removed, so it is not known whether another block holds the answer."
+_REMOVED: Final = "Its corpus was removed, so it is not known whether another block holds the answer."
+_UNREADABLE: Final = "Its corpus cannot be read, so it is not known whether another block holds the answer."
+
+
+@dataclass(frozen=True)
+class _Rank:
+    """The rank of the best block that holds an answer, in today's corpus. looked_at: 0: ranks are not known.
+
+    edited: whether documents were edited since the answer. unknown: why the rank is not known.
+    """
+
+    rank: int | None = None
+    looked_at: int = 0
+    edited: bool = False
+    unknown: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,11 +62,11 @@ def explain(asked: AskedAnswer, right_answer: str, access: CollectionAccess) -> 
 
     right = _checked(right_answer)
     answer = Answer.from_dict(asked.payload)
-    why, note, scope = cause_of(answer, [right]), "", scope_again(asked, access)
+    why, scope = cause_of(answer, [right]), scope_again(asked, access)
     if why.cause == NOT_READ:
-        place, note = _find_right_answer(asked, answer, right, scope)
-        why = cause_of(answer, [right], place=place)
-    return Explained(why, f"{_sentence(why, answer, right, whole=scope is None)} {note}".strip())
+        place, detail = _find_right_answer(asked, answer, right, scope)
+        return Explained(cause_of(answer, [right], place=place), detail)
+    return Explained(why, _sentence(why, answer, right))
 
 
 def _checked(right_answer: str) -> str:
@@ -67,40 +81,74 @@ def _checked(right_answer: str) -> str:
 
 
 def _find_right_answer(asked: AskedAnswer, answer: Answer, right: str, scope: Scope | None) -> tuple[Place | None, str]:
-    """(which block holds it, a note); None: not known."""
-    from realm_core.evaluation.why import LOOKED_AT, Place
+    """(which block holds it, in sentences); None: not known."""
+    from realm_core.evaluation.why import Place
 
-    rank, looked_at, note = None, 0, ""
+    ranked = _rank(asked, answer, right, scope)
+    place = Place(True, ranked.rank, ranked.looked_at)
+    where = "the corpus" if scope is None else "what was looked in"  # with filters, or without private collections
+    quoted, read, not_read = f"“{right}”", len(answer.evidence), f"No block that was read says “{right}”."
+    if ranked.rank is not None and not ranked.edited:
+        best = f"the best block that does has rank {ranked.rank:,}"
+        return place, f"The corpus says {quoted}, but {best}; the first {read} were read."
+
+    today = f" Documents changed since then. {_today(ranked)}" if ranked.edited else ""
+    was_held = articles.is_in_its_corpus(right, asked, scope)
+    if was_held is None:  # such as after a purge, or a fold whose base was removed since
+        is_held = ranked.rank is not None or articles.is_in_todays_corpus(right, asked, scope)
+        if is_held is None:
+            return None, f"{not_read} {_REMOVED if asked.deployment.index.corpus.removed_at else _UNREADABLE}"
+        gone = "Documents changed since then, and the corpus as it was then is not kept."
+        if is_held:
+            return place, f"{not_read} {gone} {_today(ranked)}"
+        return None, f"{not_read} {gone} No block of {where} says it today."
+    if was_held is False:
+        said = "said" if ranked.edited else "says"
+        return Place(False), f"No block of {where} {said} {quoted}, so it could not be found.{today}"
+    if ranked.edited:
+        return place, f"The corpus said {quoted}, but in none of the {read} blocks that were read.{today}"
+    if ranked.looked_at:
+        beyond = f"in none of the first {ranked.looked_at:,} blocks; {read} were read"
+        return place, f"The corpus says {quoted}, but {beyond}."
+    return place, f"The corpus says {quoted}, but in no block that was read. {ranked.unknown}"
+
+
+def _rank(asked: AskedAnswer, answer: Answer, right: str, scope: Scope | None) -> _Rank:
+    from realm_core.evaluation.why import LOOKED_AT
+
+    index = asked.deployment.index
     try:
         with serving() as service:
             engine = service.engine
-            if (engine.model_id, engine.index_id, engine.corpus_id) == (answer.model, answer.index, answer.corpus):
-                rank = engine.rank_holding(
-                    answer.read_as or asked.question,
-                    [right],
-                    among=LOOKED_AT,
-                    exclude=asked.exclude,
-                    scope=scope,
-                    as_typed=True,
-                    listens=listens(),
-                )
-                looked_at = LOOKED_AT
-            else:
-                note = _OTHER_PAIR
+            if (asked.deployment.model_id, index.latest) != (service.deployment.model_id, service.deployment.index):
+                return _Rank(unknown=_OTHER_PAIR)
+            answered_from = index.state_after_folds(answer.corpus.partition("+")[2])
+            edited = answered_from != (service.deployment.index, engine.corpus_id.partition("+")[2])
+            rank = engine.rank_holding(
+                answer.read_as or asked.question,
+                [right],
+                among=LOOKED_AT,
+                exclude=asked.exclude,
+                scope=scope,
+                as_typed=True,
+                listens=listens(),
+            )
+            return _Rank(rank, LOOKED_AT, edited)
     except EngineUnavailable:
-        note = _NO_ENGINE
-    if rank is not None:
-        return Place(True, rank, looked_at), ""
-    is_held = articles.is_in_its_corpus(right, asked, scope)
-    if is_held is None:
-        return None, _NO_CORPUS
-    return Place(is_held, None, looked_at), note if is_held else ""
+        return _Rank(unknown=_NO_ENGINE)
 
 
-def _sentence(why: Why, answer: Answer, right: str, *, whole: bool) -> str:
-    """whole: whether all of the corpus was looked in, without filters and private collections."""
-    where = "the corpus" if whole else "what was looked in"
-    quoted, read = f"“{right}”", len(answer.evidence)
+def _today(ranked: _Rank) -> str:
+    if ranked.rank is not None:
+        return f"In today's corpus the best block that says it has rank {ranked.rank:,}."
+    if ranked.looked_at:
+        return f"In today's corpus none of the first {ranked.looked_at:,} blocks says it."
+    return f"Today's corpus says it. {ranked.unknown}"
+
+
+def _sentence(why: Why, answer: Answer, right: str) -> str:
+    """A cause that the evidence shows."""
+    quoted = f"“{right}”"
     match why.cause:
         case "right":
             return f"{quoted} is the answer that was given."
@@ -108,18 +156,7 @@ def _sentence(why: Why, answer: Answer, right: str, *, whole: bool) -> str:
             return _withheld(why, quoted)
         case "outweighed":
             return _outweighed(why, answer)
-        case "misread":
-            return _misread(why, answer, quoted)
-        case "not_retrieved" if why.rank is not None:
-            best = f"the best block that does has rank {why.rank:,}"
-            return f"The corpus says {quoted}, but {best}; the first {read} were read."
-        case "not_retrieved" if why.looked_at:
-            return f"The corpus says {quoted}, but in none of the first {why.looked_at:,} blocks; {read} were read."
-        case "not_retrieved":
-            return f"The corpus says {quoted}, but in no block that was read."
-        case "not_in_corpus":
-            return f"No block of {where} says {quoted}, so it could not be found."
-    return f"No block that was read says {quoted}."
+    return _misread(why, answer, quoted)
 
 
 def _withheld(why: Why, quoted: str) -> str:

@@ -76,12 +76,25 @@ class IndexGeneration(models.Model):
                 if folded[0] == earlier.states.last():  # nothing was edited between two folds
                     yield from earlier.states_before_folds()
 
+    def state_after_folds(self, state_id: str) -> tuple[IndexGeneration, str]:
+        """A state of this index (`measured_as`), or the equal one above another index that folds made of it since."""
+        index = self
+        while (folded := index.states_folded()) is not None and folded[0].measured_as == state_id:
+            index, state_id = folded[1].index, folded[1].measured_as
+        return index, state_id
+
     @property
-    def folded_away(self) -> str:
-        """Why it cannot be deployed again, where it was folded; else nothing."""
+    def latest(self) -> IndexGeneration:
+        """The index that has its documents now: this one, or the one into which it was folded."""
         last = self
         while last.folded_into is not None:
             last = last.folded_into
+        return last
+
+    @property
+    def folded_away(self) -> str:
+        """Why it cannot be deployed again, where it was folded; else nothing."""
+        last = self.latest
         if last == self:
             return ""
         return (
