@@ -63,6 +63,7 @@ REST = [
     *jobs.rest,
     *sources.rest,
     *artefacts.rest,
+    *evaluations.rest,
     *deployments.rest,
     *schedules.rest,
     *accounts.rest,

@@ -226,7 +226,10 @@ class Index:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A measurement; exact_match and recall_at_5 are shares of the questions. figures: the rest; None in a list.
+    """A measurement. figures: the rest; None in a list.
+
+    exact_match: share of the questions; of one without an answer, silence counts as right. recall_at_5: share of the
+    questions with an answer.
 
     sample: how many questions were drawn; 0: all. state_id: of the corpus with what was edited in it; empty: nothing
     was. Measurements of different samples or states are not comparable.
@@ -247,6 +250,29 @@ class Evaluation:
     figures: dict[str, Any] | None = None
     sample: int = 0
     state_id: str = ""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A question of a measurement. answers: what is right; empty: it has no answer. prediction: the best candidate.
+
+    outcome: right, wrong, or withheld (right, but too unlikely to be given; exact match counts it as right). given:
+    whether the best candidate was given as the answer. answer_rank: of the first block that holds a right answer; None:
+    none does. blocks: titles of those read. cause: why it is right or wrong; None: that was not looked for.
+    """
+
+    number: int
+    outcome: str
+    question: str
+    answers: tuple[str, ...]
+    prediction: str
+    given: bool
+    probability: float
+    blocks: tuple[str, ...]
+    no_answer_probability: float | None = None
+    confidence: float | None = None
+    answer_rank: int | None = None
+    cause: str | None = None
 
 
 @dataclass(frozen=True)

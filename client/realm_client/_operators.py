@@ -139,6 +139,10 @@ class Operators(Sending):
         """A measurement with all its figures."""
         return self._do(Call("GET", f"/evaluations/{evaluation_id}", operating.Evaluation))
 
+    def predictions(self, evaluation_id: int, **filters: Filters | None) -> Iterator[operating.Prediction]:
+        """The questions of a measurement, and what was said. Filters: outcome."""
+        return self._list(f"/evaluations/{evaluation_id}/predictions", operating.Prediction, filters)
+
     def all_feedback(self, **filters: Filters | None) -> Iterator[operating.Said]:
         """All feedback on answers. Filters: review, teaches, right, deployment, since, before, order."""
         return self._list("/feedback", operating.Said, filters)

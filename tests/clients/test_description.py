@@ -45,7 +45,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("collection", "set_collection", "remove_collection"), ("board",)),
     "purge_documents": (["d-1"],),
     "purge": (ID,),
-    "change_answers": (7,),
+    **dict.fromkeys(("change_answers", "predictions"), (7,)),
     "activate": (12,),
     **dict.fromkeys(("schedule", "change_schedule", "remove_schedule", "run_schedule"), (2,)),
     "add_model": ("realm-mini",),

@@ -90,9 +90,13 @@ def measured(
     said: Sequence[str],
     *,
     answers: Sequence[str] = ANSWERS,
+    given: Sequence[int] | None = None,
     **values: Any,
 ) -> Evaluation:
-    """An evaluation in which the model said these answers; an empty one: none is given, or there is none."""
+    """An evaluation in which the model said these answers; an empty one: none is given, or there is none.
+
+    given: the places of the questions that were answered; None: all whose answer is not empty.
+    """
     number = Evaluation.objects.count() + 1
     path = Path(settings.REALM_DATA) / f"predictions-{number}.jsonl"
     path.unlink(missing_ok=True)
@@ -100,9 +104,10 @@ def measured(
         file.extend(
             Prediction(
                 *(question, (answer,) if answer else (), "string", one, 0.75, None),
-                *(one != "", one == answer, 1 if answer else None, ("A block",), 20.0),
+                *(one != "" if given is None else place in given, one == answer),
+                *(1 if answer else None, ("A block",), 20.0),
             )
-            for question, answer, one in zip(ASKED, answers, said, strict=True)
+            for place, (question, answer, one) in enumerate(zip(ASKED, answers, said, strict=True))
         )
     figures = summarise(read_predictions(path))
     return Evaluation.objects.create(

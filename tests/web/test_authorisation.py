@@ -228,6 +228,7 @@ API = {
     "api-span-set": Address("operate", GET, 200, ("spans",)),
     "api-evaluations": Address("operate", GET, 200),
     "api-evaluation": Address("operate", GET, 200, ("first",)),
+    "api-predictions": Address("operate", GET, 200, ("first",)),
     "api-deployments": Address("operate", GET, 200),
     "api-all-feedback": Address("operate", GET, 200),
     "api-feedback-export": Address("operate", GET, 200),

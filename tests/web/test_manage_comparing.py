@@ -8,12 +8,17 @@ import pytest
 
 from realm_core.errors import RealmError
 from realm_core.evaluation.answering_code import answering_code
+from realm_core.evaluation.predictions import Prediction
 from realm_core.evaluation.tasks import Evaluate
+from realm_core.evaluation.why import CAUSES, UNANSWERABLE, Why
 from realm_core.model.tasks import OWN
 from tests.web.conftest import Person
 from tests.web.console import ANSWERS, another_model, measured, question_set, write_files
+from tests.web.operating import TokenClient, problem, walk
 from tests.web.pages import stored
+from tests.web.pages.pages import Page
 from webapp.evaluations import service as comparing
+from webapp.evaluations.outcomes import Predicted
 from webapp.evaluations.service import Candidate, Differ
 from webapp.models import Collection, Deployment, Evaluation, Job, ModelVersion, Purpose, QuestionSet
 
@@ -194,10 +199,75 @@ def test_what_is_answered_without_an_answer_is_shown(staff: Person) -> None:
     second = measured(another_model(), now.index, questions, (ANSWERS[0], "1961", "", ""), answers=answers)
     assert (first.exact_match, second.exact_match, first.recall_at_5) == (0.5, 0.75, 1.0)
     page = staff.client.get(f"/manage/evaluations/{first.pk}/").content.decode()
-    assert re.search(r"2 of these; 50\.0.% were answered", page)
+    assert re.search(r"50\.0.% of the 2 <", page)
     page = staff.client.get(f"/manage/compare/{first.pk}/{second.pk}/").content.decode()
     assert re.search(r"Answered without an answer, of 2</th>\s*<td[^>]*>50\.0.%</td><td[^>]*>0\.0.%</td>", page)
     assert "Paro" in page and "Nothing was given." in page and "no answer exists" in page and "Iron" not in page
+
+
+@pytest.fixture
+def mixed() -> Evaluation:
+    """Right, wrong and silent; of the fourth, which has no answer, silence is right. The second is withheld."""
+    now, questions = stored.deployment(), question_set()
+    evaluation = measured(
+        now.model, now.index, questions, (ANSWERS[0], "1989", "Paro", ""), answers=(*ANSWERS[:3], ""), given=(0, 2)
+    )
+    assert evaluation.exact_match == 0.75
+    return evaluation
+
+
+def test_each_share_says_of_how_many_questions_it_is(mixed: Evaluation, staff: Person) -> None:
+    page = Page(staff.client.get(f"/manage/evaluations/{mixed.pk}/").content.decode())
+    facts = {name: said for (_, name), (_, said) in zip(page.all("dt"), page.all("dd"), strict=True)}
+    assert facts["Exact match"] == "75.0 % of 4 questions; 1 of them has no answer; silence is right there"
+    assert facts["Exact match as given"].startswith("50.0 % of 4 ")
+    assert facts["Recall at 5"] == "100.0 % of the 3 that have an answer"
+    assert facts["Withheld"] == "33.3 % of the 3 that have an answer too unlikely to be given"
+
+
+def test_the_page_lists_the_questions(mixed: Evaluation, staff: Person, curator: Person) -> None:
+    address = f"/manage/evaluations/{mixed.pk}/"
+
+    def questions(show: str, person: Person = staff) -> str:
+        return Page(person.client.get(address, {"show": show} if show else {}).content.decode()).one("main")
+
+    wrong = questions("")
+    assert "Wrong 1 Right, but withheld 1 Right 2 All 4" in wrong
+    assert "What is the capital of Bhutan? SaidParo 75.0 % wrong from A block RightThimphu" in wrong
+    assert "When did the Wall fall?" not in wrong
+    withheld = questions("withheld")
+    assert "SaidNothing was given. Nearest: 1989 75.0 % right, but withheld from A block Right1989" in withheld
+    assert "Rightno answer exists" in questions("right") and "Paro" in questions("all")
+    assert "Paro" in questions("wrong", curator)
+    Collection.objects.create(name="board", private=True)
+    assert "Paro" in questions("wrong") and "Paro" not in questions("wrong", curator)
+    comparing.resolve(mixed.predictions).unlink()
+    gone = staff.client.get(address)
+    assert gone.status_code == 200 and b"does not exist" in gone.content and b"75.0" in gone.content
+
+
+def test_the_questions_over_rest(mixed: Evaluation, staff: Person) -> None:
+    program, address = TokenClient(staff.user, "operate"), f"evaluations/{mixed.pk}/predictions"
+
+    def found(query: str = "") -> list[tuple[int, str]]:
+        pages = walk(program, f"/api/v1/{address}{query}")
+        return [(one["number"], one["outcome"]) for page in pages for one in page["results"]]
+
+    assert found() == [(1, "right"), (2, "withheld"), (3, "wrong"), (4, "right")]
+    assert found("?outcome=wrong") == [(3, "wrong")]
+    assert found("?outcome=right&page_size=1") == [(1, "right"), (4, "right")]
+    first = program.get(f"/api/v1/{address}").json()["results"][0]
+    assert (first["answers"], first["given"], first["cause"]) == ([ANSWERS[0]], True, None)
+    assert problem(program.get(f"/api/v1/{address}?outcome=else"), 400)
+    comparing.resolve(mixed.predictions).unlink()
+    assert "does not exist" in problem(program.get(f"/api/v1/{address}"), 404)["detail"]
+
+
+def test_the_cause_is_said_if_it_was_looked_for() -> None:
+    about = ("Who?", ("A",), "string", "B", 0.5, None, True, False, None, (), 1.0)
+    assert Predicted(1, Prediction(*about)).cause == ""
+    for cause in (*CAUSES, UNANSWERABLE):
+        assert bool(Predicted(1, Prediction(*about, why=Why(cause))).cause) == (cause != "right")
 
 
 def test_with_one_model_there_is_nothing_to_compare(staff: Person) -> None:

@@ -149,6 +149,14 @@ class EvaluationSerializer(RecordSerializer):
             *("id", "model", "corpus", "state_id", "index", "questions", "retriever", "k", "normalisation", "sample"),
             *("asked", "exact_match", "recall_at_5", "predictions", "job", "created_at"),
         ]
+        extra_kwargs = {
+            "exact_match": {
+                "help_text": "Share of all questions, 0 to 1; of one without an answer, silence counts as right."
+            },
+            "recall_at_5": {
+                "help_text": "Share of the questions with an answer, 0 to 1; `figures.unanswerable` have none."
+            },
+        }
 
 
 class EvaluationDetailSerializer(EvaluationSerializer):

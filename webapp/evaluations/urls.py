@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from webapp.evaluations import views
+from webapp.evaluations import api, views
 
 console = [
     path("evaluations/<int:pk>/", views.evaluation_page, name="manage-evaluation"),
@@ -10,4 +10,8 @@ console = [
     path("compare/", views.compare, name="manage-compare"),
     path("compare/measure/", views.measure, name="manage-compare-measure"),
     path("compare/<int:first_pk>/<int:second_pk>/", views.comparison, name="manage-comparison"),
+]
+
+rest = [
+    path("evaluations/<int:record_id>/predictions", api.PredictionsView.as_view(), name="api-predictions"),
 ]

@@ -17,6 +17,7 @@ from realm_core.evaluation.figures import RECALL_AT
 from webapp.access.collections import access_of
 from webapp.access.roles import Action
 from webapp.evaluations import service as comparing
+from webapp.evaluations.outcomes import QuestionOutcome, outcomes
 from webapp.evaluations.service import Candidate, Differ
 from webapp.models import CorpusSnapshot, Deployment, Evaluation, ModelVersion, Purpose, QuestionSet
 from webapp.pages import drawing
@@ -48,7 +49,7 @@ class CompareForm(forms.Form):
 
 @curator_page
 def evaluation_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """One evaluation: figures, calibration, and evaluations to compare it with."""
+    """One evaluation: figures, calibration, its questions, and evaluations to compare it with."""
     evaluation = _evaluation(pk)
     comparable = [
         other
@@ -56,11 +57,21 @@ def evaluation_page(request: HttpRequest, pk: int) -> HttpResponse:
         if not comparing.why_not_comparable(evaluation, other)
     ]
     figures = evaluation.figures
-    context = {
+    wanted = request.GET.get("show", QuestionOutcome.WRONG)
+    show = QuestionOutcome(wanted) if wanted in set(QuestionOutcome) else None
+    context: dict[str, Any] = {
         "evaluation": evaluation,
         "recalls": [(k, figures[f"recall@{k}"]) for k in RECALL_AT if f"recall@{k}" in figures],
         "comparable": comparable,
+        "show": show or "all",
+        "kept_back": _is_kept_back(request),
     }
+    try:
+        found = outcomes(evaluation, show)
+    except (RealmError, OSError) as error:
+        context["trouble"] = str(error)
+    else:
+        context |= {"counts": found.counts, "page": numbered_page(request, found.shown, _PAGE_SIZE)}
     return render(request, "manage/evaluation.html", context)
 
 
@@ -146,13 +157,17 @@ def comparison(request: HttpRequest, first_pk: int, second_pk: int) -> HttpRespo
         "compared": compared,
         "edited_between": comparing.edited_between(first, second),
         "upgraded_between": comparing.upgraded_between(first, second),
-        # An evaluation asks all documents, and answers may be from a collection that this person does not read.
-        "kept_back": bool(access_of(request.user).hidden),
+        "kept_back": _is_kept_back(request),
         "recalls": [row for row in rows if None not in row],
         "one_right": compared.counts[Differ.FIRST] + compared.counts[Differ.SECOND],
         "page": numbered_page(request, compared.shown, _PAGE_SIZE),
     }
     return render(request, "manage/comparison.html", context)
+
+
+def _is_kept_back(request: HttpRequest) -> bool:
+    """An evaluation asks all documents, and answers may be from a collection that this person does not read."""
+    return bool(access_of(request.user).hidden)
 
 
 def _evaluation(pk: int) -> Evaluation:

@@ -32,7 +32,8 @@ class WhyView(PublicView):
         "Given the right answer, says where it was lost: not in the corpus, not retrieved, misread, "
         "outweighed, withheld. Nothing is stored. Ranks are known as long as the model and the index of the answer "
         "are deployed. They are those of today's corpus; `detail` says where documents changed since the answer. "
-        "Whether a block holds the right answer is said of the corpus as it was, or, where that is not kept, as it is today.",
+        "Whether a block holds the right answer is said of the corpus as it was, or, where that is not kept, as it is "
+        "today.",
         takes=RightAnswerSerializer,
         gives=WhySerializer,
         problems=[429],

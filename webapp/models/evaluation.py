@@ -47,6 +47,16 @@ class Evaluation(models.Model):
         return f"{self.model} on {self.questions.name}: exact match {self.exact_match:.1%}"
 
     @property
+    def unanswerable(self) -> int:
+        """How many of the questions have no answer: silence is right there, and no block can be found."""
+        return int(self.figures.get("unanswerable", 0))
+
+    @property
+    def answerable(self) -> int:
+        """How many of the questions have an answer: recall and the share withheld are of these."""
+        return self.asked - self.unanswerable
+
+    @property
     def code(self) -> str:
         """`answering_code` of the program that has answered; empty where it is not known."""
         return str(self.figures.get("of", {}).get(CODE, ""))

@@ -1,0 +1,75 @@
+"""What became of each question of an evaluation, from its kept predictions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from realm_core.evaluation.predictions import Prediction, read_predictions
+from realm_core.evaluation.why import UNANSWERABLE
+from webapp.models import Evaluation
+from webapp.storage.places import resolve
+
+_CAUSES: Final = {
+    "right": "",
+    "withheld": "the best candidate is right, but was too unlikely to be given",
+    "outweighed": "a block that was read says it, but another answer was more probable over all blocks",
+    "misread": "the blocks read that say it were read as another answer, or none",
+    "not_retrieved": "only blocks that were not read say it",
+    "not_in_corpus": "no block of the corpus says it",
+    UNANSWERABLE: "an answer was given, and there is none",
+}
+
+
+class QuestionOutcome(StrEnum):
+    """What became of a question. Exact match counts the last two as right."""
+
+    WRONG = "wrong"
+    WITHHELD = "withheld"  # the best candidate is right, but too unlikely to be given
+    RIGHT = "right"
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """number: of the question, from 1, in the order in which they were asked."""
+
+    number: int
+    prediction: Prediction
+
+    @property
+    def outcome(self) -> QuestionOutcome:
+        """Silence is right if the question has no answer."""
+        if not self.prediction.right:
+            return QuestionOutcome.WRONG
+        is_given = self.prediction.given or not self.prediction.is_answerable
+        return QuestionOutcome.RIGHT if is_given else QuestionOutcome.WITHHELD
+
+    @property
+    def cause(self) -> str:
+        """Why it was not answered right, in words; empty: it was, or that was not looked for (`evaluate --why`)."""
+        why = self.prediction.why
+        return "" if why is None else _CAUSES[why.cause]
+
+
+@dataclass(frozen=True)
+class QuestionOutcomes:
+    """counts: the number of questions by outcome. shown: those with one outcome, or all."""
+
+    counts: Counter[QuestionOutcome]
+    shown: list[Predicted]
+
+
+def outcomes(evaluation: Evaluation, show: QuestionOutcome | None) -> QuestionOutcomes:
+    """The questions of an evaluation; `RealmError` if its predictions cannot be read."""
+    found = list(_predicted(evaluation))
+    return QuestionOutcomes(
+        Counter(one.outcome for one in found), [one for one in found if show is None or one.outcome is show]
+    )
+
+
+def _predicted(evaluation: Evaluation) -> Iterator[Predicted]:
+    for number, prediction in enumerate(read_predictions(resolve(evaluation.predictions)), start=1):
+        yield Predicted(number, prediction)
