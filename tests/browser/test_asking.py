@@ -25,7 +25,7 @@ def _expect_without(page: Page, *titles: str) -> None:
     """The page says what the closed form gives, worked out here from the blocks that are left."""
     answer, probability = next(iter(stored.marginals(stored.without(ODYSSEY, *titles)).items()))
     expect(page.locator(".answer__text")).to_have_text(answer)
-    shown = page.locator(".answer__probability data")
+    shown = page.locator(".sum__table tfoot data")
     expect(shown).to_have_text(f"{100 * probability:.1f}\N{NO-BREAK SPACE}%")
     assert float(shown.get_attribute("value") or "") == pytest.approx(probability, abs=1e-9)
     total = page.locator(".sum__table tfoot data")

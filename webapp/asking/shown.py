@@ -1,8 +1,8 @@
 """A stored answer prepared for the page, with figures that add up.
 
 Percentages have one decimal. Rounded separately, a column of them could miss its sum by a tenth, so the columns of a
-sum are rounded together (`add_up`); a support is the difference of the two figures beside it. Exact values are in the
-page's `data` elements.
+sum are rounded together (`rounding.py`); a support is the difference of the two figures beside it. Exact values are in
+the page's `data` elements.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from webapp.asking.rounding import TENTHS, RoundedSum, add_up, rounded_sum
 
 if TYPE_CHECKING:
     from realm_core.serving.provenance import Answer, Evidence, RankedAnswer
@@ -47,7 +49,7 @@ class BlockView:
     contribution: float  # prior · likelihood
     prior_tenths: int
     posterior_tenths: int
-    contribution_tenths: int
+    added: tuple[int, int, int]  # prior, likelihood and their product as the sum shows them, in its units
     gone: CorpusChange | None  # the change that removed it from the search
     original: InOriginal | None  # its place in the kept PDF that it is from
 
@@ -58,7 +60,7 @@ class BlockView:
 
 @dataclass(frozen=True)
 class AnswerOutcome:
-    """Another possible outcome of the question, with its probability."""
+    """A possible outcome of the question, with its probability."""
 
     text: str
     kind: str  # "answer", "no_answer" or "rest"
@@ -75,7 +77,7 @@ class ShownAnswer:
     full: Answer  # as it was given first
     blocks: tuple[BlockView, ...]  # all blocks read, in the order of the full answer
     probability: float  # of the outcome that the figures refer to
-    probability_tenths: int
+    sum: RoundedSum  # prior · likelihood of each block that is kept
     explained: str  # the answer that they refer to; empty: no answer
     outcomes: tuple[AnswerOutcome, ...]
 
@@ -101,6 +103,10 @@ class ShownAnswer:
     def gone(self) -> int:
         """The number of blocks that are no longer searched."""
         return sum(block.gone is not None for block in self.blocks)
+
+    @property
+    def probability_tenths(self) -> int:
+        return round(self.probability * TENTHS)
 
     @property
     def joint(self) -> bool:
@@ -133,9 +139,12 @@ def shown_answer(
     probability, explained = _outcome_explained(answer)
     kept = {block.block_id: block for block in answer.evidence}
     ids = list(kept)
-    priors = dict(zip(ids, add_up([kept[i].prior for i in ids], 1.0), strict=True))
+    summed = rounded_sum([kept[i].prior for i in ids], [kept[i].likelihood for i in ids], probability)
+    added = dict(zip(ids, zip(summed.priors, summed.likelihoods, summed.products, strict=True), strict=True))
+    # Those of the sum, unless it takes more decimals than the blocks show.
+    tenths = summed.priors if summed.decimals == 1 else add_up([kept[i].prior for i in ids], 1.0)
+    priors = dict(zip(ids, tenths, strict=True))
     posteriors = dict(zip(ids, add_up([kept[i].posterior for i in ids], 1.0), strict=True))
-    shares = dict(zip(ids, add_up([kept[i].prior * kept[i].likelihood for i in ids], probability), strict=True))
     blocks = []
     for place, original in enumerate(full.evidence, start=1):
         is_removed = original.block_id in removed
@@ -149,7 +158,7 @@ def shown_answer(
                 contribution=block.prior * block.likelihood,
                 prior_tenths=priors.get(block.block_id, 0),
                 posterior_tenths=posteriors.get(block.block_id, 0),
-                contribution_tenths=shares.get(block.block_id, 0),
+                added=added.get(block.block_id, (0, 0, 0)),
                 gone=gone.get(block.block_id) if gone else None,
                 original=originals.get(block.block_id) if originals else None,
             )
@@ -159,28 +168,10 @@ def shown_answer(
         full=full,
         blocks=tuple(blocks),
         probability=probability,
-        probability_tenths=round(probability * 1000),
+        sum=summed,
         explained=explained,
         outcomes=_outcomes(answer),
     )
-
-
-def add_up(values: Sequence[float], total: float) -> list[int]:
-    """Round `values`, which sum to `total`, to tenths of a percent that sum to the rounded total.
-
-    Each is rounded down, and the missing tenths go to those that lost most (the largest-remainder method), so no figure
-    is off by a whole tenth.
-
-    >>> add_up([1 / 3, 1 / 3, 1 / 3], 1.0)
-    [334, 333, 333]
-    """
-    exact = [max(value, 0.0) * 1000 for value in values]
-    rounded = [int(value) for value in exact]
-    missing = round(total * 1000) - sum(rounded)
-    by_loss = sorted(range(len(exact)), key=lambda i: (rounded[i] - exact[i], i))
-    for i in by_loss[: max(missing, 0)]:
-        rounded[i] += 1
-    return rounded
 
 
 def _outcome_explained(answer: Answer) -> tuple[float, str]:
@@ -190,7 +181,10 @@ def _outcome_explained(answer: Answer) -> tuple[float, str]:
 
 
 def _outcomes(answer: Answer) -> tuple[AnswerOutcome, ...]:
-    """Other possible outcomes: other answers, "not here" and, summed up, everything that was not stored by name."""
+    """All outcomes: the answers, "not here" and, summed up, everything that was not stored by name.
+
+    Without "not here" if that is the outcome which the page explains.
+    """
     others: Sequence[RankedAnswer] = answer.answers[1:] if answer.explains != "no_answer" else answer.answers
     nearest = others[:1] if answer.explains == "no_answer" else []  # which the headline names, however improbable
     shown = [*nearest, *(other for other in others[len(nearest) :] if other.probability >= _LEAST_SHOWN)]
@@ -205,4 +199,8 @@ def _outcomes(answer: Answer) -> tuple[AnswerOutcome, ...]:
     rounded = [row for row in rows if row[2] >= _LEAST_TENTH]
     probabilities = [probability for _, _, probability, _ in rounded]
     tenths = dict(zip(rounded, add_up(probabilities, sum(probabilities)), strict=True))
-    return tuple(AnswerOutcome(*row, tenths.get(row)) for row in rows)
+    first: tuple[AnswerOutcome, ...] = ()
+    if answer.explains != "no_answer" and answer.answers:
+        best = answer.answers[0]
+        first = (AnswerOutcome(best.text, "answer", best.probability, best.also, round(best.probability * TENTHS)),)
+    return (*first, *(AnswerOutcome(*row, tenths.get(row)) for row in rows))

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from realm_core.text.masked import fill_masks
-from webapp.asking.shown import Passage, add_up
+from webapp.asking.rounding import add_up
+from webapp.asking.shown import Passage
 
 if TYPE_CHECKING:
     from realm_core.serving.filled import Filling, FillingEvidence, Guess, Word

@@ -134,9 +134,18 @@ def diverging_bar(identity: str, value: float) -> SafeString:
 
 
 @register.simple_tag
-def figure(value: float, rounded: int | None = None) -> SafeString:
-    """A probability with its exact value in an attribute; `rounded` in tenths, if it is part of a sum."""
-    shown = percent(value) if rounded is None else tenths(rounded)
+def figure(value: float, rounded: int | None = None, decimals: int = 1) -> SafeString:
+    """A probability with its exact value in an attribute.
+
+    rounded: if it is part of a sum: in tenths of a percent, or in units of 10^−decimals percent. A positive value that
+    was rounded to zero is "< 0.1 %", as `percent` has it.
+    """
+    if rounded is None:
+        shown = percent(value)
+    elif rounded == 0 and value > 0:
+        shown = f"< {10**-decimals:.{decimals}f}\N{NO-BREAK SPACE}%"
+    else:
+        shown = f"{rounded / 10**decimals:.{decimals}f}\N{NO-BREAK SPACE}%"
     return format_html('<data class="num" value="{}">{}</data>', repr(float(value)), shown)
 
 

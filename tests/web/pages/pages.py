@@ -79,6 +79,8 @@ def block_part(source: str, block_id: str) -> str:
 
 
 def tenths(shown: str) -> int:
-    """ "83.1 %" → 831; exact, unlike a float."""
+    """ "83.1 %" → 831, "< 0.1 %" → 0; exact, unlike a float."""
+    if shown.startswith("<"):
+        return 0
     number = shown.replace("\N{MINUS SIGN}", "-").replace("±", "").rstrip("%").strip()
     return round(float(number) * 10)

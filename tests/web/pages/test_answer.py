@@ -28,7 +28,6 @@ def _source(person: Person, asked: Any, *without: str, **headers: str) -> str:
 def test_the_answer_and_its_probability(outsider: Person) -> None:
     page = Page(_source(outsider, stored.store()))
     assert page.one("p", "answer__text") == "Stanley Kubrick"
-    assert "Probability 52.0 %; that these blocks hold no answer, 21.8 %." in page.one("p", "answer__probability")
     # 52.0 against the 21.8 of “no answer”: of what was decided between the two, this share.
     assert page.one("p", "answer__confidence") == "likely confidence 70 %"
 
@@ -42,17 +41,17 @@ def test_a_confidence_says_whether_it_was_measured(outsider: Person, offset: flo
     assert said in _source(outsider, asked)
 
 
-@pytest.mark.parametrize(("no_answer", "said"), [(0.218, False), (0.521, True), (None, False)])
-def test_an_answer_beside_a_larger_probability_of_none_is_explained(
-    outsider: Person, no_answer: float | None, said: bool
-) -> None:
-    """As it is right all the same at the confidence shown, where only one of the blocks holds it."""
-    calibrated = {"confidence_slope": 1.0, "confidence_offset": 1.5}
-    asked = stored.store({**stored.payload(), **calibrated, "no_answer_probability": no_answer})
-    explained = "Blocks that hold nothing lower the one and raise the other" in _source(outsider, asked)
-    assert explained == said
-    asked = stored.store({**stored.payload(), "no_answer_probability": no_answer})  # a model that was not calibrated
-    assert "Blocks that hold nothing" not in _source(outsider, asked)
+def test_an_answer_is_led_by_its_confidence_alone(outsider: Person) -> None:
+    """Its probability may be small beside that of “no answer”, where only one of the blocks holds it."""
+    calibrated = {"confidence_slope": 1.0, "confidence_offset": 3.0}
+    source = _source(outsider, stored.store({**stored.payload(), **calibrated, "no_answer_probability": 0.479}))
+    headline = source[source.index('class="answer"') : source.index('class="evidence"')]
+    assert [shown for _, shown in figures(headline)] == ["96 %"]
+    assert not re.search(r"\d,?%|[pP]robability", headline.replace("\xa0", "").replace("96%", ""))
+    computed = source[source.index('id="sum-title"') :]
+    assert "makes it no less right. How likely that is, the confidence says." in " ".join(computed.split())
+    uncalibrated = _source(outsider, stored.store())
+    assert "makes it no less right" in uncalibrated and "the confidence says" not in uncalibrated
 
 
 @pytest.mark.parametrize(
@@ -82,6 +81,25 @@ def test_the_numbers_add_up_as_shown_and_exactly(outsider: Person) -> None:
         assert support[0] == pytest.approx(evidence["posterior"] - evidence["prior"], abs=1e-12)
         posterior_tenths += tenths(posterior[1])
     assert posterior_tenths == 1000
+
+
+def test_what_is_shown_multiplies(outsider: Person) -> None:
+    """A product of the sum is that of the figures beside it: 5.6 % × 100.0 % is no 5.7 %."""
+    offers = (("A", 0.0564), ("B", 0.0563), ("C", 0.0563), ("D", 0.831))
+    blocks = tuple(Read(title, f"Yes, {title}.", prior, {"Yes": 0.99996}, 0.00004) for title, prior in offers)
+    rows, total = sum_rows(_source(outsider, stored.store(stored.payload(blocks))))
+    shown = [[float(figure.rstrip(" %")) for _, figure in row] for row in rows]
+    assert all(product == pytest.approx(prior * likely / 100, abs=0.051) for prior, likely, product in shown)
+    assert all(product <= prior for prior, _, product in shown)
+    assert sum(product for *_, product in shown) == pytest.approx(float(total[1].rstrip(" %")))
+
+
+def test_a_figure_that_is_rounded_to_nothing_says_so(outsider: Person) -> None:
+    blocks = (Read("A", "Yes, A.", 0.99999, {"Yes": 0.9}, 0.05), Read("B", "No, B.", 0.00001, {"No": 0.9}, 0.05))
+    source = _source(outsider, stored.store(stored.payload(blocks)))
+    assert [shown for _, shown in figures(block_part(source, blocks[1].block_id))][:3] == ["< 0.1 %", "0.0 %", "0.0 %"]
+    assert [shown for _, shown in sum_rows(source)[0][1]] == ["< 0.1 %", "0.0 %", "0.0 %"]
+    assert "<b>Prior <data" in source
 
 
 def test_blocks_stand_in_order_of_posterior_with_the_answer_marked(outsider: Person) -> None:
@@ -150,15 +168,16 @@ def test_bars_are_as_long_as_the_numbers(outsider: Person) -> None:
     assert against is not None and (float(against[1]), float(against[2])) == (-20.0, 20.0)
 
 
-def test_the_other_outcomes_make_up_a_hundred_per_cent(outsider: Person) -> None:
+def test_all_outcomes_make_up_a_hundred_per_cent(outsider: Person) -> None:
     source = _source(outsider, stored.store())
     others = source[source.index('id="others-title"') : source.index('id="origin-title"')]
     rows = figures(others)
-    assert sum(value for value, _ in rows) + 0.52 == pytest.approx(1.0, abs=1e-9)
-    assert sum(tenths(shown) for _, shown in rows) + 520 == 1000
+    assert sum(value for value, _ in rows) == pytest.approx(1.0, abs=1e-9)
+    assert sum(tenths(shown) for _, shown in rows) == 1000
     page = Page(source)
     assert [text for _, text in page.all("span", "other__text")] == [
-        "Arthur C. Clarke", "Ridley Scott", "No answer in these blocks", "All other readings together",
+        "Stanley Kubrick", "Arthur C. Clarke", "Ridley Scott",
+        "No answer in these blocks", "All other readings together",
     ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from tests.web.conftest import Person
 from tests.web.console import another_index
 from tests.web.pages import stored
 from tests.web.pages.pages import Page, figures
-from webapp.asking.shown import add_up
+from webapp.asking.rounding import add_up, rounded_sum
 from webapp.models import CorpusSnapshot, Deployment
 from webapp.pages.errors import server_error
 from webapp.templatetags import numbers
@@ -158,3 +158,16 @@ def test_rounded_figures_add_up_and_none_is_off_by_a_tenth(values: list[float]) 
     rounded = add_up(values, total)
     assert sum(rounded) == round(total * 1000)
     assert all(abs(figure - 1000 * value) < 1 + 1e-9 for figure, value in zip(rounded, values, strict=True))
+
+
+@given(st.lists(st.tuples(st.floats(1e-6, 1.0), st.floats(0.0, 1.0)), min_size=1, max_size=20))
+def test_a_rounded_sum_adds_up_and_multiplies(factors: list[tuple[float, float]]) -> None:
+    weight = sum(prior for prior, _ in factors)
+    priors, likelihoods = [prior / weight for prior, _ in factors], [likelihood for _, likelihood in factors]
+    total = sum(prior * likelihood for prior, likelihood in zip(priors, likelihoods, strict=True))
+    found = rounded_sum(priors, likelihoods, total)
+    whole = 100 * 10**found.decimals
+    assert sum(found.priors) == whole and sum(found.products) == found.total == round(total * whole)
+    assert all(abs(shown - prior * whole) < 1 + 1e-6 for shown, prior in zip(found.priors, priors, strict=True))
+    for prior, likelihood, product in zip(found.priors, found.likelihoods, found.products, strict=True):
+        assert abs(product - prior * likelihood / whole) <= (0.5 if found.decimals < 4 else 2)

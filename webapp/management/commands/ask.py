@@ -61,18 +61,10 @@ class Command(OperatorCommand):
         if payload["read_as"]:
             self.stdout.write(f"Read as: {payload['read_as']}")
         if payload["answer"]:
-            self.stdout.write(
-                f"{payload['answer']['text']}   (confidence {payload['confidence']:.3f}, "
-                f"probability {payload['answer']['probability']:.3f})"
-            )
+            self.stdout.write(f"{payload['answer']['text']}   (confidence {payload['confidence']:.3f})")
         else:
             why = "in the blocks read" if payload["evidence"] else "because no block passes"
             self.stdout.write(f"No answer was found {why}.")
-        if payload["no_answer_probability"] is not None:
-            self.stdout.write(f"No answer: {payload['no_answer_probability']:.3f}")
-        others = [a for a in payload["answers"][:5] if a != payload["answer"]]
-        if others:
-            self.stdout.write("Others: " + ", ".join(f"{a['text']} ({a['probability']:.3f})" for a in others))
         for block in payload["evidence"]:
             section = f", {block['section']}" if block["section"] else ""
             self.stdout.write(f"\n{block['rank']}. {block['title']}{section}   {block['url']}")
@@ -81,6 +73,11 @@ class Command(OperatorCommand):
                 f"posterior {block['posterior']:.3f}   support {block['support']:+.3f}"
             )
             self.stdout.write(f"   {_excerpt(block)}")
+        computed = [f"{a['text']} {a['probability']:.3f}" for a in payload["answers"][:5]]
+        if payload["no_answer_probability"] is not None:
+            computed.append(f"no answer {payload['no_answer_probability']:.3f}")
+        if computed:
+            self.stdout.write(f"\np(y | x), the sum over the blocks: {', '.join(computed)}")
         self.stdout.write(
             f"\n{payload['model']} · {payload['index']} · {payload['corpus']} · {payload['latency_ms']:.0f} ms"
         )
