@@ -190,7 +190,7 @@ def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str])
         "reading": reading,
         "where": offered(request.user, asked.collections, asked.filters),
         "language": language,
-        "passage_language": "" if language else _foreign_passage(reading),
+        "passage_language": _foreign_passage(reading),
         "models_language": language_name(MODELS_LANGUAGE),
         # By English words, which another language may have in another sense: “Was ist …?”
         "follow_up": language is None and is_follow_up(asked.question),

@@ -161,6 +161,27 @@ def test_an_answer_that_was_read_from_another_language(
     assert client.get(address).json()["passage_language"] is None
 
 
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [
+        ("fr", "This question and the passage that its answer was read from are in French."),
+        ("de", "and the passage that this was read from is in German, so the answer may well be wrong."),
+        (
+            "en",
+            "This question seems to be in French. The model was trained on English alone, so the answer may well be",
+        ),
+    ],
+)
+def test_a_question_in_another_language_and_its_passage(
+    answering: Deployment, client: Client, language: str, said: str
+) -> None:
+    film = ODYSSEY[0]
+    service.add([DocumentInput(Text(film.text), "film", film.title, language=language)], by=None)
+    asked = stored.store(stored.payload(question="Qui était le réalisateur du film ?"))
+    page = " ".join(client.get(f"/answers/{asked.pk}/").content.decode().split())
+    assert said in page and page.count("trained on English alone") == 1
+
+
 def test_who_asks_over_rest_is_told_of_a_passage_in_another_language(answering: Deployment, client: Client) -> None:
     _added(TEXTS["fr"])
     told = post(client, "ask", {"question": "When does it open?", "filters": {"languages": ["fr"]}}).json()
