@@ -84,7 +84,7 @@ class Changes:
 class Filter:
     """A selection of documents. All given conditions must hold; of several values of one, any may match.
 
-    titles, tags: in NFC, also of documents that have them decomposed. languages: in lower case.
+    titles, tags: in NFC and any case, also of documents that have them decomposed. languages: in lower case.
     since, until: the first and the last day; a document without a date is left out.
     hidden_collections: those that do not count.
     """

@@ -290,7 +290,7 @@ class Layer:
         if wanted.documents is not None:
             passing &= _is_in(self.article_table.column("id"), wanted.documents)
         if wanted.titles is not None:
-            passing &= _is_in(_composed(self.article_table.column("title")), wanted.titles)
+            passing &= _is_in_any_case(self.article_table.column("title"), wanted.titles)
         if self.document_table is None:
             known = known_of(self.snapshot.manifest)
             passes = all(
@@ -308,7 +308,7 @@ class Layer:
             passing &= ~_is_in(self.document_table.column("collection"), wanted.hidden_collections)
         if wanted.tags is not None:
             tags = self.document_table.column("tags").combine_chunks()
-            tagged = pc.list_parent_indices(tags).to_numpy()[_is_in(_composed(pc.list_flatten(tags)), wanted.tags)]
+            tagged = pc.list_parent_indices(tags).to_numpy()[_is_in_any_case(pc.list_flatten(tags), wanted.tags)]
             passing &= np.isin(np.arange(self.articles), tagged)
         dates = self.document_table.column("date")
         for bound, holds in ((wanted.since, pc.greater_equal), (wanted.until, pc.less_equal)):
@@ -318,8 +318,14 @@ class Layer:
         return passing
 
 
-def _composed(texts: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    return pc.utf8_normalize(texts, form="NFC")  # titles stay as they are written; older tags are, too
+def _is_in_any_case(texts: pa.ChunkedArray | pa.Array, wanted: Collection[str]) -> Mask:
+    """Whether each text is a wanted one, without regard to case; composed, because titles and older tags are not."""
+    folded = _folded(pa.array(sorted(wanted), pa.string()))
+    return _is_in(_folded(texts), folded.to_pylist())
+
+
+def _folded(texts: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    return pc.utf8_lower(pc.utf8_normalize(texts, form="NFC"))
 
 
 def _is_in(values: pa.ChunkedArray | pa.Array, wanted: Collection[str]) -> Mask:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection as Names
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -12,6 +13,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from webapp.access.collections import access_of
 from webapp.models import Collection
 from webapp.serving.engine import EngineUnavailable, holder, serving
+from webapp.text import language_name
 
 _MOST_TAGS = 200  # that are suggested
 
@@ -59,12 +61,16 @@ def offered(
     if len(facts) < 2 and not tags and not dated:
         return None
     titles = dict(Collection.objects.filter(name__in=facts).exclude(title="").values_list("name", "title"))
-    chosen_languages = filters.get("languages", ())
     return Offer(
         tuple(Choice(name, titles.get(name, name), name in collections) for name in sorted(facts)),
-        tuple(Choice(one, one, one in chosen_languages) for one in sorted(languages)) if len(languages) > 1 else (),
+        _languages(languages, filters.get("languages", ())) if len(languages) > 1 else (),
         tuple(sorted(tags)[:_MOST_TAGS]),
         dated,
         filters,
         bool(collections or any(filters.values())),
     )
+
+
+def _languages(codes: Names[str], chosen: Names[str]) -> tuple[Choice, ...]:
+    choices = (Choice(code, language_name(code), code in chosen) for code in codes)
+    return tuple(sorted(choices, key=lambda one: one.label))

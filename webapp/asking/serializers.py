@@ -44,8 +44,8 @@ class FiltersSerializer(StrictSerializer):
     """Which documents to look in: each field that is given must hold; of its values, any will do."""
 
     languages = names_field("Codes such as en.")
-    tags = names_field("Tags of documents.")
-    titles = names_field("Whole titles, as they are written.")
+    tags = names_field("Tags of documents, in upper or lower case.")
+    titles = names_field("Whole titles, in upper or lower case.")
     since = DayField(default=None, allow_null=True, help_text="The first day; documents without a date are left out.")
     until = DayField(default=None, allow_null=True, help_text="The last day; likewise.")
 

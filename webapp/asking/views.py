@@ -24,6 +24,7 @@ from webapp.access import limits
 from webapp.access.collections import access_of
 from webapp.access.roles import Action
 from webapp.asking import service as asking
+from webapp.asking.conditions import conditions, counted_conditions
 from webapp.asking.history import asker_key, asker_of, readable_answer, readable_answers
 from webapp.asking.offering import offered
 from webapp.asking.shown import ShownAnswer, shown_answer
@@ -184,11 +185,13 @@ def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str])
     said = asker_of(request).feedback_on(asked)
     query = urlencode([("without", block_id) for block_id in reading.removed_ids])
     language = _foreign(asked)
+    looked_in = conditions(asked) if reading.blocks else counted_conditions(asked, access_of(request.user))
     timings_ms = {**reading.full.timings_ms, **asked.serving_ms}
     return {
         "asked": asked,
         "reading": reading,
         "where": offered(request.user, asked.collections, asked.filters),
+        "looked_in": looked_in,
         "language": language,
         "passage_language": _foreign_passage(reading),
         "models_language": language_name(MODELS_LANGUAGE),

@@ -8,10 +8,12 @@ from typing import Any
 
 from webapp.access.collections import access_of
 from webapp.asking import service as asking
+from webapp.asking.conditions import counted_conditions
 from webapp.asking.kept_api import answer_json
 from webapp.management.operator import OperatorCommand
 from webapp.models import AskedAnswer
 from webapp.serving.engine import holder
+from webapp.text import counted
 
 _AROUND = 100  # characters of the passage before and after the answer
 
@@ -65,6 +67,10 @@ class Command(OperatorCommand):
         else:
             why = "in the blocks read" if payload["evidence"] else "because no block passes"
             self.stdout.write(f"No answer was found {why}.")
+        if not payload["evidence"]:
+            for one in counted_conditions(asked, access_of(None)):
+                fits = "no document" if one.excludes_all else counted(one.documents or 0, "document")
+                self.stdout.write(f"{one.name} {', '.join(one.values)}: fits {fits}")
         for block in payload["evidence"]:
             section = f", {block['section']}" if block["section"] else ""
             self.stdout.write(f"\n{block['rank']}. {block['title']}{section}   {block['url']}")
