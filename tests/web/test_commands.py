@@ -13,8 +13,10 @@ from django.core.management import CommandError
 
 import webapp.operations.activity as core
 from realm_core.errors import RealmError, Stopped
+from realm_core.living.collections import CollectionFacts
 from tests.web.command_line import command
 from tests.web.conftest import FakeEngine, Loader
+from tests.web.pages import stored
 from webapp.models import (
     AskedAnswer,
 )
@@ -41,6 +43,15 @@ def test_ask_for_people(engine: FakeEngine) -> None:
         r"\np\(y \| x\), the sum.*: Stanley Kubrick 0.5.*, Arthur C. Clarke 0.19.*, no answer 0.218\n", said
     )
     assert AskedAnswer.objects.count() == 1
+
+
+def test_ask_names_the_smaller_collections_where_there_is_no_answer(engine: FakeEngine) -> None:
+    engine.value = stored.payload(explains="no_answer")
+    sizes = {"wiki": 9, "the archive": 1, "hall": 3}
+    engine.collections = {
+        name: CollectionFacts(size, frozenset(), frozenset(), None, None) for name, size in sizes.items()
+    }
+    assert "by itself: --collection 'the archive' or hall\n" in command("ask", "Who?")
 
 
 @pytest.mark.parametrize(("arguments", "said"), [(("",), "Write a question"), (("Who?", "--k", "0"), "between 1 and")])

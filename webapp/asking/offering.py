@@ -16,6 +16,7 @@ from webapp.serving.engine import EngineUnavailable, holder, serving
 from webapp.text import language_name
 
 _MOST_TAGS = 200  # that are suggested
+_MOST_ALONE = 5  # collections to ask alone
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Offer:
-    """Collections, languages and tags to choose from. filters: as they were chosen. open: whether something was."""
+    """Collections, languages and tags to choose from. filters: as they were chosen. open: whether something was.
+
+    alone: of the collections that were looked in, all but the largest, the smallest first: what one of them says may be
+    outdone by the many blocks of another.
+    """
 
     collections: tuple[Choice, ...]
     languages: tuple[Choice, ...]
@@ -37,10 +42,13 @@ class Offer:
     dated: bool
     filters: Mapping[str, Any]
     open: bool
+    alone: tuple[Choice, ...]
 
 
 def offered(
-    user: User | AnonymousUser, collections: Sequence[str] = (), filters: Mapping[str, Any] = MappingProxyType({})
+    user: User | AnonymousUser | None,
+    collections: Sequence[str] = (),
+    filters: Mapping[str, Any] = MappingProxyType({}),
 ) -> Offer | None:
     """The choices for a caller, with those that are chosen.
 
@@ -61,13 +69,17 @@ def offered(
     if len(facts) < 2 and not tags and not dated:
         return None
     titles = dict(Collection.objects.filter(name__in=facts).exclude(title="").values_list("name", "title"))
+    choices = {name: Choice(name, titles.get(name, name), name in collections) for name in sorted(facts)}
+    looked_in = [name for name in choices if name in collections or not collections]
+    by_size = sorted(looked_in, key=lambda name: facts[name].documents)
     return Offer(
-        tuple(Choice(name, titles.get(name, name), name in collections) for name in sorted(facts)),
+        tuple(choices.values()),
         _languages(languages, filters.get("languages", ())) if len(languages) > 1 else (),
         tuple(sorted(tags)[:_MOST_TAGS]),
         dated,
         filters,
         bool(collections or any(filters.values())),
+        tuple(choices[name] for name in by_size[:-1][:_MOST_ALONE]),
     )
 
 

@@ -76,12 +76,13 @@ def ask(request: HtmxRequest) -> HttpResponse:
 def again(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
     """Ask the question of a kept answer again, in the same documents, of as many blocks and without the same ones.
 
-    With `as_typed` its spelling is not corrected.
+    With `as_typed` its spelling is not corrected. With `only` it is asked of that collection alone: another question.
     """
     earlier = readable_answer(request, answer_id)
-    where = {"collections": earlier.collections, "filters": earlier.filters}
+    only = request.POST.getlist("only")
+    where = {"collections": only or earlier.collections, "filters": earlier.filters}
     as_typed = earlier.as_typed or "as_typed" in request.POST
-    return _answered(request, earlier.question, earlier, where=where, as_typed=as_typed)
+    return _answered(request, earlier.question, earlier, where=where, as_typed=as_typed, repeats=not only)
 
 
 def _where(form: QueryDict) -> dict[str, Any]:
@@ -99,20 +100,23 @@ def _where(form: QueryDict) -> dict[str, Any]:
 def _answered(
     request: HtmxRequest,
     question: str,
-    again_of: AskedAnswer | None = None,
+    earlier: AskedAnswer | None = None,
     *,
     where: dict[str, Any],
     as_typed: bool = False,
+    repeats: bool = True,
 ) -> HttpResponse:
     """The response to a question that was asked.
 
-    again_of: the kept answer that it is asked again of. where: its `collections` and `filters`.
+    earlier: a kept answer, of as many blocks and without the same ones; repeats: it is that one asked again.
+    where: its `collections` and `filters`.
     """
     options: dict[str, Any] = {**where, "as_typed": as_typed}
-    if again_of is not None:
-        options |= {"k": again_of.k, "exclude": again_of.exclude}
+    if earlier is not None:
+        options |= {"k": earlier.k, "exclude": earlier.exclude}
     try:
-        wanted = replace(asking.checked(question, **options, access=access_of(request.user)), again_of=again_of)
+        wanted = asking.checked(question, **options, access=access_of(request.user))
+        wanted = replace(wanted, again_of=earlier if repeats else None)
         limits.count_questions(request)
         key = asker_key(request, create=True)
         asked = asking.ask(wanted, asker=request.user, session_key=key)

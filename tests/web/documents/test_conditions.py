@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from io import StringIO
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 from django.core.management import call_command
 
 from tests.web.conftest import Person
 from tests.web.operating import post
+from tests.web.pages import stored
 from tests.web.pages.pages import Page
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
-from webapp.models import Deployment
+from webapp.models import AskedAnswer, Collection, Deployment
+
+
+def archivists() -> Group:
+    return Group.objects.get_or_create(name="archivists")[0]
 
 
 @pytest.mark.parametrize(
@@ -52,3 +59,31 @@ def test_the_box_names_languages_and_what_is_dated(answering: Deployment, member
     assert member.client.get("/").status_code == 200
     labels = [text for _, text in Page(member.client.get("/").content.decode()).all("label")]
     assert {"English", "French", "Dated from", "Dated until"} <= set(labels)
+
+
+def test_a_question_without_an_answer_is_offered_to_smaller_collections(
+    answering: Deployment, member: Person, outsider: Person
+) -> None:
+    traps = DocumentInput(Text("Ivo Brandt checks the moth traps."), "traps", "Traps", collection="archive")
+    hall = DocumentInput(Text("The hall is open."), "hall", "Hall", collection="hall")
+    documents.add([traps, hall, replace(hall, document_id="hall-2", title="Hall 2")], by=None)
+    Collection.objects.create(name="archive", title="The archive", private=True).groups.add(archivists())
+    member.user.groups.add(archivists())
+    unanswered = stored.payload(explains="no_answer")
+
+    def offered(person: Person, asked: AskedAnswer) -> list[tuple[str, str]]:
+        page = Page(person.client.get(f"/answers/{asked.pk}/").content.decode())
+        return [(of["value"], text) for of, text in page.all("button", "link-button") if of.get("name") == "only"]
+
+    asked = stored.store(unanswered, asker=member.user)
+    assert offered(member, asked) == [("archive", "The archive"), ("hall", "hall")]
+    assert offered(outsider, stored.store(unanswered)) == [("hall", "hall")]
+    assert offered(member, stored.store(asker=member.user)) == []
+    response = member.client.post(f"/answers/{asked.pk}/again/", {"only": "archive"})
+    alone = AskedAnswer.objects.get(pk=response["Location"].split("/")[2])
+    assert (alone.question, alone.collections, alone.again_of) == (asked.question, ["archive"], None)
+    assert {one["title"] for one in alone.payload["evidence"]} == {"Traps"}
+    AskedAnswer.objects.filter(pk=asked.pk).update(collections=["archive"])
+    assert offered(member, asked) == []
+    refused = outsider.client.post(f"/answers/{stored.store(unanswered).pk}/again/", {"only": "archive"})
+    assert refused.status_code == 422 and "There is no collection" in refused.content.decode()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from typing import Any
 
 from webapp.access.collections import access_of
 from webapp.asking import service as asking
 from webapp.asking.conditions import counted_conditions
 from webapp.asking.kept_api import answer_json
+from webapp.asking.offering import offered
 from webapp.management.operator import OperatorCommand
 from webapp.models import AskedAnswer
 from webapp.serving.engine import holder
@@ -51,14 +54,15 @@ class Command(OperatorCommand):
             where = {"collections": options["collection"], "filters": filters}
             wanted = asking.checked(question, k, **where, as_typed=options["as_typed"], access=everything)
             asked = asking.ask(wanted, asker=None)
+            offer = offered(None, asked.collections)
         finally:
             holder().close()
         if options["json"]:
             self.stdout.write(json.dumps(answer_json(asked), ensure_ascii=False, indent=2))
         else:
-            self._print(asked)
+            self._print(asked, [] if offer is None else [one.value for one in offer.alone])
 
-    def _print(self, asked: AskedAnswer) -> None:
+    def _print(self, asked: AskedAnswer, alone: Sequence[str]) -> None:
         payload = asked.reading
         if payload["read_as"]:
             self.stdout.write(f"Read as: {payload['read_as']}")
@@ -67,6 +71,10 @@ class Command(OperatorCommand):
         else:
             why = "in the blocks read" if payload["evidence"] else "because no block passes"
             self.stdout.write(f"No answer was found {why}.")
+            if alone:
+                self.stdout.write(
+                    f"A small collection may have one by itself: --collection {' or '.join(map(shlex.quote, alone))}"
+                )
         if not payload["evidence"]:
             for one in counted_conditions(asked, access_of(None)):
                 fits = "no document" if one.excludes_all else counted(one.documents or 0, "document")
