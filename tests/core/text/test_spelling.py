@@ -83,18 +83,44 @@ def test_whatever_is_typed_comes_first(question: str) -> None:
 
 
 def test_words_of_titles_are_told_apart(spelling: Spelling) -> None:
-    _, reading = spelling.readings("tokhtamish khan")
+    _, reading, *_ = spelling.readings("tokhtamish khan")
     assert (reading.text, reading.replaced, reading.borrowed) == ("tokhtamysh khan", ("tokhtamish",), ("tokhtamysh",))
     assert all(not one.borrowed for one in spelling.readings("longest rivr"))
 
 
+def test_the_likelier_word_is_worth_more(spelling: Spelling) -> None:
+    def worth(question: str, meant: str) -> float:
+        return next(reading.worth for reading in spelling.readings(question) if reading.text == meant)
+
+    assert worth("the rivr", "the river") > worth("the rivr", "the rive")  # a frequent word
+    assert worth("which counry", "which country") > worth("which counry", "which county")  # a letter left out
+    assert worth("who discovred it", "who discovered it") > worth("the rivr", "the river")  # a long word
+    first, *others = [reading.worth for reading in spelling.readings("rivr of nepoleon")]
+    assert first == 0 and others == sorted(others, reverse=True)
+
+
+def test_of_two_misspelt_words_one_may_stay(spelling: Spelling) -> None:
+    found = texts(spelling, "zanzibarr rivr")
+    assert {"zanzibar river", "zanzibarr river", "zanzibar rivr"} <= set(found)
+
+
+def test_a_title_is_read_as_its_plural(spelling: Spelling) -> None:
+    assert "wild tokhtamyshs" in texts(spelling, "wild tokhtamyshhs")
+    readings, near = [QuestionReading("a"), QuestionReading("b", ("x",), ("falcons",))], Passage(title="Falcon")
+    assert chosen(readings, [(5.0, Passage()), (8.0, near)], []) == 1
+
+
 def test_the_retriever_decides() -> None:
-    readings = [QuestionReading("as typed"), QuestionReading("a", ("tyqed",)), QuestionReading("b", ("tyqed",))]
+    def read(worth: float) -> list[QuestionReading]:
+        changed = [QuestionReading(text, ("tyqed",), worth=worth) for text in ("a", "b")]
+        return [QuestionReading("as typed"), *changed]
+
     other = Passage("Something.")
-    assert chosen(readings, [(5.0, other), (7.0, other), (8.0, other)], [other]) == 2
-    assert chosen(readings, [(7.0, other), (6.0, other), (7.5, other)], [other]) == 0  # hardly nearer
-    assert chosen(readings, [None, (-1.0, other), None], []) == 1
-    assert chosen(readings, [None, None, None], []) == 0
+    assert chosen(read(-1.0), [(5.0, other), (7.0, other), (8.0, other)], [other]) == 2
+    assert chosen(read(-1.0), [(7.0, other), (6.0, other), (7.5, other)], [other]) == 0  # hardly nearer
+    assert chosen(read(1.0), [(7.0, other), (6.0, other), (6.5, other)], [other]) == 2  # a likely error
+    assert chosen(read(0.0), [None, (-1.0, other), None], []) == 1
+    assert chosen(read(0.0), [None, None, None], []) == 0
 
 
 def test_a_word_that_a_near_block_has_is_not_misspelt() -> None:
