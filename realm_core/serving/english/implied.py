@@ -63,9 +63,9 @@ violist viola
 _ATHLETES: Final = """
 archer archery|athlete athletics|biathlete biathlon|boxer boxing|cricketer cricket|cyclist cycling
 decathlete decathlon|diver diving|fencer fencing|footballer football|golfer golf|gymnast gymnastics
-heptathlete heptathlon|jockey horse racing|judoka judo|mountaineer mountaineering|rower rowing|runner running|sailor sailing|skater skating|skier skiing
-snowboarder snowboarding|sprinter sprinting|surfer surfing|swimmer swimming|weightlifter weightlifting
-wrestler wrestling
+heptathlete heptathlon|jockey horse racing|judoka judo|mountaineer mountaineering|rower rowing|runner running
+sailor sailing|skater skating|skier skiing|snowboarder snowboarding|sprinter sprinting|surfer surfing|swimmer swimming
+weightlifter weightlifting|wrestler wrestling
 """
 _PLAYER: Final = " player"
 _PAID: Final = "professional "
