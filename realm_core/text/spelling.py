@@ -18,13 +18,14 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Protocol
 
 from realm_core.text.language import foreign_language
 from realm_core.text.typing_errors import typing_cost
 from realm_core.text.wordpieces import Wordpieces
+from realm_core.text.written_out import written_out
 
 MOST_READINGS: Final = 20  # of a question, itself included; each is one short sequence for the query embedder
 NEAR_TYPED: Final = 20  # blocks nearest to the question as it was typed, whose words count as right
@@ -37,6 +38,7 @@ _MOST_COMBINED: Final = 256  # readings of which the likeliest are taken
 _COMMON: Final = 100  # occurrences of an English word from which on another word may be read as it
 _WORDPIECE_WORTH: Final = 300  # occurrences that a place in the vocabulary counts as
 _TITLE_WORTH: Final = 30  # occurrences that one title counts as
+_SHORT: Final = 2.0  # worth of an abbreviation written out that has no other meaning
 _ERROR, _LETTER, _CHANGE = 6.0, 0.7, 2.4  # docs/experiments.md, “Misspelt questions”
 
 
@@ -73,15 +75,15 @@ def words_of(text: str) -> set[str]:
 
 @dataclass(frozen=True)
 class QuestionReading:
-    """A question as it may be meant. replaced: words that were typed.
+    """A question as it may be meant. replaced: misspelt words → those in their places.
 
-    borrowed: those in their places that only titles of the corpus have.
+    needed: words that its nearest block must have: those that only titles of the corpus have, or a year's in words.
     worth: how likely it is meant, before a block is looked at, as a summand of a block's score f; as typed, 0.
     """
 
     text: str
-    replaced: tuple[str, ...] = ()
-    borrowed: tuple[str, ...] = ()
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    needed: frozenset[str] = frozenset()
     worth: float = 0.0
 
 
@@ -157,10 +159,12 @@ def english() -> Lexicon:
 
 @dataclass(frozen=True)
 class _Replacement:
-    """A known word in the place of one that was typed; worth: see `QuestionReading`."""
+    """Known words in the place of what was typed. worth, needed: see `QuestionReading`. is_short: it was no error."""
 
-    word: str
+    text: str
     worth: float
+    needed: frozenset[str] = frozenset()
+    is_short: bool = False
 
 
 class Spelling:
@@ -179,11 +183,19 @@ class Spelling:
         as_typed = QuestionReading(question)
         words = list(_WORD.finditer(question))
         unknown = [word for word in words if not self._known(folded(word[0]))]
-        if not unknown or 2 * len(unknown) > len(words) + 2 or foreign_language(question) is not None:
+        short = {
+            place: [_Replacement(whole, 0.0 if needed else _SHORT, frozenset(needed), is_short=True)]
+            for place, whole, needed in written_out(question)
+        }
+        if not (unknown or short) or 2 * len(unknown) > len(words) + 2 or foreign_language(question) is not None:
             return [as_typed]
-        changed = {word: near for word in unknown if (near := self._near(word[0], self._is_name(question, word)))}
+        covered = {at for place in short for at in range(place.start(), place.end())}
+        near = {
+            word: self._near(word[0], self._is_name(question, word)) for word in unknown if word.start() not in covered
+        }
+        changed = dict(sorted(((place, found) for place, found in (near | short).items() if found), key=_start))
         most = _NEAREST.get(len(changed), 2)
-        choices = [[*near[:most], None] for near in changed.values()]  # None: it stays
+        choices = [[*found[:most], None] for found in changed.values()]  # None: it stays
         readings = [
             _reading(question, dict(zip(changed, chosen, strict=True)))
             for chosen in itertools.islice(itertools.product(*choices), _MOST_COMBINED)
@@ -206,11 +218,15 @@ class Spelling:
         for lexicon in (*self._titles, *(() if is_name else (english(),))):
             near |= Counter(lexicon.near(word, errors))  # the larger count of each
         found = [
-            _Replacement(other, math.log10(count) - _ERROR * typing_cost(word, other) + _LETTER * len(word) - _CHANGE)
+            _Replacement(
+                other,
+                math.log10(count) - _ERROR * typing_cost(word, other) + _LETTER * len(word) - _CHANGE,
+                frozenset() if english().count(other) else frozenset([other]),
+            )
             for other, count in near.items()
             if other[0] == word[0] or not is_name
         ]
-        return sorted(found, key=lambda one: (-one.worth, one.word))
+        return sorted(found, key=lambda one: (-one.worth, one.text))
 
     @staticmethod
     def _is_name(question: str, word: re.Match[str]) -> bool:
@@ -235,15 +251,16 @@ def chosen(
     """Which reading is meant: that with the highest sum of its worth and its nearest block's score.
 
     nearest: the nearest block of each and its score; None: there is none. near_typed: the `NEAR_TYPED` nearest blocks
-    of the question as it was typed. A word that one of them has is not misspelt. A word that only titles have is
-    accepted if the reading's block has it, too. So no word is shown of documents that are not searched for this asker.
+    of the question as it was typed. A word that as many of them have as its replacement is not misspelt ("engin" is in
+    one, "engine" in most). So no word is shown of documents that are not searched for this asker.
     """
-    right = set().union(*map(_words_of, near_typed))
+    counts = Counter(word for block in near_typed for word in _words_of(block))
     best, highest = 0, -math.inf if nearest[0] is None else nearest[0][0]
     for place, (reading, found) in enumerate(zip(readings, nearest, strict=True)):
         if place == 0 or found is None or found[0] + reading.worth <= highest:
             continue
-        if right.isdisjoint(reading.replaced) and _has_all(found[1], reading.borrowed):
+        misspelt = all(not counts[typed] or counts[typed] < counts[other] for typed, other in reading.replaced.items())
+        if misspelt and _has_all(found[1], reading.needed):
             best, highest = place, found[0] + reading.worth
     return best
 
@@ -252,14 +269,18 @@ def _reading(question: str, replacements: Mapping[re.Match[str], _Replacement | 
     pieces, end = [], 0
     made = {typed: other for typed, other in replacements.items() if other is not None}
     for typed, other in made.items():
-        pieces += [question[end : typed.start()], other.word]
+        pieces += [question[end : typed.start()], other.text]
         end = typed.end()
     return QuestionReading(
         "".join([*pieces, question[end:]]),
-        tuple(folded(typed[0]) for typed in made),
-        tuple(other.word for other in made.values() if not english().count(other.word)),
+        {folded(typed[0]): other.text for typed, other in made.items() if not other.is_short},
+        frozenset().union(*(other.needed for other in made.values())),
         math.fsum(other.worth for other in made.values()),
     )
+
+
+def _start(one: tuple[re.Match[str], object]) -> int:
+    return one[0].start()
 
 
 def _words_of(block: TitledText) -> set[str]:
