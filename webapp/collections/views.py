@@ -47,6 +47,9 @@ def edit_collection(request: HttpRequest) -> HttpResponse:
     name = one_line(request.GET.get("name", ""))[:LONGEST_NAME]
     if not name:
         return redirect("manage-collections")
+    if (named := collections.known_now().called(name)) != name:
+        messages.info(request, f"There is this collection already: case and blanks in “{name}” make no other.")
+        return redirect(f"{reverse('manage-collection')}?{urlencode({'name': named})}")
     record = Collection.objects.filter(name=name).first() or Collection(name=name)
     form = CollectionForm(request.POST if request.method == "POST" else None, instance=record)
     if form.is_valid():

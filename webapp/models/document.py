@@ -119,6 +119,9 @@ class CorpusChange(models.Model):
     after = models.ForeignKey(CorpusState, on_delete=models.PROTECT, related_name="changes")
     blocks_gone = models.JSONField(default=list, help_text="Ids of blocks that are searched no more.")
     blocks_new = models.JSONField(default=list, help_text="Ids of blocks that are searched since.")
+    moved_from = models.CharField(max_length=100, blank=True, help_text="The collection before; empty: not another.")
+    collection = models.CharField(max_length=100, blank=True, help_text="Where it was put; empty: it stayed.")
+    readers = models.TextField(blank=True, help_text="Who could read that then.")
     at = models.DateTimeField(auto_now_add=True)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
 
