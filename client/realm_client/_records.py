@@ -72,7 +72,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A block that was read. start, end: where it says the answer; None where it does not."""
+    """A block that was read. start, end: where it says the answer; None where it does not.
+
+    licence, attribution: of its document; empty: not stated.
+    """
 
     rank: int
     block_id: str
@@ -92,6 +95,8 @@ class Evidence:
     candidates: tuple[Candidate, ...]
     collection: str = ""
     opens: bool = True
+    licence: str = ""
+    attribution: str = ""
 
     @property
     def quote(self) -> str | None:
@@ -208,7 +213,10 @@ class Result:
 
 @dataclass(frozen=True)
 class RetrievedBlock:
-    """A block that was found and not read. prior: softmax of the scores over the blocks found."""
+    """A block that was found and not read. prior: softmax of the scores over the blocks found.
+
+    licence, attribution: of its document; empty: not stated.
+    """
 
     rank: int
     block_id: str
@@ -219,6 +227,8 @@ class RetrievedBlock:
     score: float
     prior: float
     collection: str = ""
+    licence: str = ""
+    attribution: str = ""
 
 
 @dataclass(frozen=True)
