@@ -139,6 +139,10 @@ def save(name: str, settings: CollectionSettings, *, by: User | None) -> tuple[C
                 setattr(record, field, value)
         record.title = one_line(record.title)
         _check(record)
+        if groups and not record.private:
+            raise InvalidRequest(
+                FieldError("groups", "Groups read a private collection: make it private, or name none.")
+            )
         record.save()
         if groups is not None:
             record.groups.set(groups)
