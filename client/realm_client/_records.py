@@ -418,7 +418,7 @@ class HeldFolder:
 
 @dataclass(frozen=True)
 class Purge:
-    """The receipt of a purge. blocks: of all versions. answers: kept ones from which passages were taken.
+    """The receipt of a purge. blocks: of all versions. answers: kept ones from which passages were taken, by their ids.
 
     remaining: folders that still hold documents, those of the corpus that they came with. holding: what they are now.
     """
@@ -431,3 +431,4 @@ class Purge:
     files: tuple[PurgedFile, ...]
     remaining: tuple[str, ...]
     holding: tuple[HeldFolder, ...]
+    answer_ids: tuple[str, ...] = ()

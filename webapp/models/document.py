@@ -143,6 +143,7 @@ class Purge(models.Model):
     files = models.JSONField(help_text="Each removed file with its SHA-256, and the one that took its place.")
     remaining = models.JSONField(help_text="Folders of the base that still hold documents.")
     answers = models.PositiveIntegerField(help_text="Kept answers from which passages were taken.")
+    answer_ids = models.JSONField(default=list, help_text="Their ids. Receipts that were kept before have none.")
     at = models.DateTimeField(auto_now_add=True)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
 
