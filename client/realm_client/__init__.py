@@ -10,6 +10,7 @@
 
 from realm_client._async_client import AsyncClient
 from realm_client._client import Client
+from realm_client._collections import Collection, CollectionSettings
 from realm_client._errors import (
     ApiError,
     ChangedMeanwhile,
@@ -54,14 +55,12 @@ from realm_client._operating import (
     SpanSet,
     StartingSchedule,
 )
-from realm_client._preview import AskedAnew, Preview, TriedAnswer
+from realm_client._preview import AskedAnew, Placing, Preview, TriedAnswer
 from realm_client._records import (
     Answer,
     Article,
     Block,
     Candidate,
-    Collection,
-    CollectionSettings,
     Contender,
     Document,
     DocumentFilter,
@@ -131,6 +130,7 @@ __all__ = [
     "NotFound",
     "Passage",
     "Place",
+    "Placing",
     "Preview",
     "Purge",
     "PurgedFile",

@@ -30,6 +30,7 @@ from realm_client._calls import (
     segment,
     touched_call,
 )
+from realm_client._collections import Collection, CollectionSettings
 from realm_client._errors import ApiError
 from realm_client._filling import Filling
 from realm_client._preview import Preview
@@ -167,18 +168,18 @@ class AsyncClient(AsyncOperators):
         """Documents, those that edits touched first. Filters: title, status, collection, added_since, added_before."""
         return self._list("/documents", records.ListedDocument, filters)
 
-    async def collections(self) -> tuple[records.Collection, ...]:
+    async def collections(self) -> tuple[Collection, ...]:
         """The collections that one may look in."""
-        return await self._do(Call("GET", "/collections", tuple[records.Collection, ...]))
+        return await self._do(Call("GET", "/collections", tuple[Collection, ...]))
 
-    async def collection(self, name: str) -> records.CollectionSettings:
+    async def collection(self, name: str) -> CollectionSettings:
         """What is recorded of a collection. NotFound: nothing, so it is public and has weight 1."""
-        return await self._do(Call("GET", f"/collections/{segment(name)}", records.CollectionSettings))
+        return await self._do(Call("GET", f"/collections/{segment(name)}", CollectionSettings))
 
-    async def set_collection(self, name: str, **changes: Unpack[CollectionChanges]) -> records.CollectionSettings:
+    async def set_collection(self, name: str, **changes: Unpack[CollectionChanges]) -> CollectionSettings:
         """Set what holds of a collection, or of a new one; what is not given stays."""
         body = dict(changes)
-        return await self._do(Call("PUT", f"/collections/{segment(name)}", records.CollectionSettings, body=body))
+        return await self._do(Call("PUT", f"/collections/{segment(name)}", CollectionSettings, body=body))
 
     async def remove_collection(self, name: str, *, public: bool = False) -> None:
         """Forget what is recorded of a collection. public: needed for a private one, which everybody reads then."""

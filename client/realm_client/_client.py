@@ -29,6 +29,7 @@ from realm_client._calls import (
     segment,
     touched_call,
 )
+from realm_client._collections import Collection, CollectionSettings
 from realm_client._errors import ApiError
 from realm_client._filling import Filling
 from realm_client._operators import Operators
@@ -165,18 +166,18 @@ class Client(Operators):
         """Documents, those that edits touched first. Filters: title, status, collection, added_since, added_before."""
         return self._list("/documents", records.ListedDocument, filters)
 
-    def collections(self) -> tuple[records.Collection, ...]:
+    def collections(self) -> tuple[Collection, ...]:
         """The collections that one may look in."""
-        return self._do(Call("GET", "/collections", tuple[records.Collection, ...]))
+        return self._do(Call("GET", "/collections", tuple[Collection, ...]))
 
-    def collection(self, name: str) -> records.CollectionSettings:
+    def collection(self, name: str) -> CollectionSettings:
         """What is recorded of a collection. NotFound: nothing, so it is public and has weight 1."""
-        return self._do(Call("GET", f"/collections/{segment(name)}", records.CollectionSettings))
+        return self._do(Call("GET", f"/collections/{segment(name)}", CollectionSettings))
 
-    def set_collection(self, name: str, **changes: Unpack[CollectionChanges]) -> records.CollectionSettings:
+    def set_collection(self, name: str, **changes: Unpack[CollectionChanges]) -> CollectionSettings:
         """Set what holds of a collection, or of a new one; what is not given stays."""
         body = dict(changes)
-        return self._do(Call("PUT", f"/collections/{segment(name)}", records.CollectionSettings, body=body))
+        return self._do(Call("PUT", f"/collections/{segment(name)}", CollectionSettings, body=body))
 
     def remove_collection(self, name: str, *, public: bool = False) -> None:
         """Forget what is recorded of a collection. public: needed for a private one, which everybody reads then."""

@@ -10,7 +10,8 @@ from datetime import datetime
 class DocumentChange:
     """What one edit did to one document. kind: added, changed, removed or purged. document: its id.
 
-    blocks_gone, blocks_new: how many are searched no more, and since. state: of the corpus, that it led to.
+    blocks_gone, blocks_new: how many are searched no more, and since. state: of the corpus, that it led to. collection:
+    that which it was put into, read then by readers; empty: it stayed. moved_from: its former one.
     """
 
     id: int
@@ -22,6 +23,9 @@ class DocumentChange:
     blocks_gone: int
     blocks_new: int
     state: str
+    moved_from: str = ""
+    collection: str = ""
+    readers: str = ""
 
 
 @dataclass(frozen=True)

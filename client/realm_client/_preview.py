@@ -29,11 +29,27 @@ class AskedAnew:
 
 
 @dataclass(frozen=True)
+class Placing:
+    """The collection that a change would put a document into. is_new: it would be made. moved_from: the present one.
+
+    readers_before, readers: who may read it now, and then. more_readers: some may then who may not now, so that the
+    change must say `more_readers`.
+    """
+
+    moved_from: str
+    collection: str
+    is_new: bool
+    readers_before: str
+    readers: str
+    more_readers: bool
+
+
+@dataclass(frozen=True)
 class Preview:
     """What a change would do. same: nothing. passages_gone, passages_new: that are searched no more, and then.
 
     passages_kept: those of today that stay. summary: of the kept answers without the passages that go. results: those
-    with the highest posterior. warnings: as of a document.
+    with the highest posterior. warnings: as of a document. placing: its collection.
     """
 
     same: bool
@@ -44,3 +60,4 @@ class Preview:
     summary: TouchedSummary
     anew: AskedAnew
     results: tuple[TriedAnswer, ...]
+    placing: Placing | None = None  # servers before it did not say

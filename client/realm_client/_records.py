@@ -72,7 +72,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A block that was read. start, end: where it says the answer; None where it does not."""
+    """A block that was read. start, end: where it says the answer; None where it does not.
+
+    licence, attribution: of its document; empty: not stated.
+    """
 
     rank: int
     block_id: str
@@ -92,6 +95,8 @@ class Evidence:
     candidates: tuple[Candidate, ...]
     collection: str = ""
     opens: bool = True
+    licence: str = ""
+    attribution: str = ""
 
     @property
     def quote(self) -> str | None:
@@ -208,7 +213,10 @@ class Result:
 
 @dataclass(frozen=True)
 class RetrievedBlock:
-    """A block that was found and not read. prior: softmax of the scores over the blocks found."""
+    """A block that was found and not read. prior: softmax of the scores over the blocks found.
+
+    licence, attribution: of its document; empty: not stated.
+    """
 
     rank: int
     block_id: str
@@ -219,6 +227,8 @@ class RetrievedBlock:
     score: float
     prior: float
     collection: str = ""
+    licence: str = ""
+    attribution: str = ""
 
 
 @dataclass(frozen=True)
@@ -290,7 +300,9 @@ class NewDocument:
 
     id: of a new one; made up if empty. What is None stays as it is in the document that is changed. Of a new one,
     licence and attribution are not stated then, the collection is the corpus's own, which is called as the corpus is,
-    url is what its source says, and language, too, or what its text tells. Empty: there is none.
+    url is what its source says, and language, too, or what its text tells. Empty: there is none. new_collection: a
+    collection that is not there may be made, which everybody reads. more_readers: it may leave a private collection for
+    one that more may read. Without them, such an edit is a Conflict (a new collection only where some are private).
     """
 
     text: str = ""
@@ -304,6 +316,8 @@ class NewDocument:
     date: dates.date | Literal[""] | None = None
     tags: tuple[str, ...] | None = None
     collection: str | None = None
+    new_collection: bool = False
+    more_readers: bool = False
 
     def body(self) -> dict[str, Any]:
         """What is sent of it: whatever is not left as it is by default."""
@@ -367,43 +381,16 @@ class Document(ListedDocument):
 
 @dataclass(frozen=True)
 class Edit:
-    """What an edit did. corpus: the state since, as answers name it. changes: documents that are not as they were."""
+    """What an edit did. corpus: the state since, as answers name it. changes: documents that are not as they were.
+
+    new_collections: names of those that it made, which everybody reads.
+    """
 
     corpus: str
     documents: tuple[ListedDocument, ...]
     changes: int
     timings_ms: dict[str, float]
-
-
-@dataclass(frozen=True)
-class Collection:
-    """A collection of documents. weight: what the prior of its blocks is multiplied by before it is normalised.
-
-    languages, tags, since, until: what its documents can be filtered by; None: none of them has a date.
-    """
-
-    name: str
-    title: str
-    description: str
-    private: bool
-    weight: float
-    documents: int
-    languages: tuple[str, ...]
-    tags: tuple[str, ...]
-    since: dates.date | None
-    until: dates.date | None
-
-
-@dataclass(frozen=True)
-class CollectionSettings:
-    """What is recorded of a collection. private: only admins and the groups, by their names, read it."""
-
-    name: str
-    title: str
-    description: str
-    private: bool
-    groups: tuple[str, ...]
-    weight: float
+    new_collections: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -431,7 +418,7 @@ class HeldFolder:
 
 @dataclass(frozen=True)
 class Purge:
-    """The receipt of a purge. blocks: of all versions. answers: kept ones from which passages were taken.
+    """The receipt of a purge. blocks: of all versions. answers: kept ones from which passages were taken, by their ids.
 
     remaining: folders that still hold documents, those of the corpus that they came with. holding: what they are now.
     """
@@ -444,3 +431,4 @@ class Purge:
     files: tuple[PurgedFile, ...]
     remaining: tuple[str, ...]
     holding: tuple[HeldFolder, ...]
+    answer_ids: tuple[str, ...] = ()

@@ -90,7 +90,7 @@ class MediaWikiSource:
 
     def articles(self, start: int) -> Iterator[RawArticle]:
         position = 0
-        reader = _Reader(self._file)
+        reader = _PageReader(self._file)
         for page in reader.pages():
             if not self._is_article(page, reader.site):
                 continue
@@ -104,7 +104,7 @@ class MediaWikiSource:
 
     def _read_site(self) -> _Site:
         """Read up to the first page; this also rejects files that are not dumps at once."""
-        reader = _Reader(self._file)
+        reader = _PageReader(self._file)
         next(reader.pages(), None)
         return reader.site
 
@@ -122,7 +122,7 @@ class MediaWikiSource:
         return _DISAMBIGUATION.search(page.text) is None
 
 
-class _Reader:
+class _PageReader:
     """One pass over a dump: expat's events → pages."""
 
     def __init__(self, file: InputFile) -> None:

@@ -1,8 +1,13 @@
 """Misspelt questions: readings in which each unknown word is one of the known words nearest to it.
 
 Known are English words with how often they occur (pyspellchecker's list, counted in film subtitles), the whole words
-of the models' vocabulary, and the words of a corpus's titles. The retriever decides which reading is meant (`meant`):
-the one whose nearest block scores highest, or the question as it was typed unless another scores higher by a margin.
+of the models' vocabulary, and the words of a corpus's titles. Which reading is meant (`meant`) is decided as a noisy
+channel does (Kernighan, Church and Gale, 1990), with the retriever in the place of a language model:
+
+    f of the nearest block + Σ over the replaced words of  log₁₀ occurrences − 6 · errors + 0.7 · letters − 2.4
+
+Long words are seldom near to another one by chance, and frequent words are meant more often. The weights were fitted on
+training questions with errors put into them and on public ones with names that no list has.
 """
 
 from __future__ import annotations
@@ -13,23 +18,28 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Protocol
 
 from realm_core.text.language import foreign_language
+from realm_core.text.typing_errors import typing_cost
 from realm_core.text.wordpieces import Wordpieces
+from realm_core.text.written_out import written_out
 
-MOST_READINGS: Final = 16  # of a question, itself included; each is one short sequence for the query embedder
+MOST_READINGS: Final = 20  # of a question, itself included; each is one short sequence for the query embedder
 NEAR_TYPED: Final = 20  # blocks nearest to the question as it was typed, whose words count as right
 NEAR_READ: Final = 3  # blocks nearest to another reading; the first may be a dictionary's, which counts for less
-_MARGIN: Final = 1.0  # of the nearest block's score, by which a reading must be better than the question as typed
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _SHORTEST, _LONGEST = 4, 32  # characters of a word that is looked up; shorter ones have too many neighbours
-_TWO_ERRORS_FROM: Final = 7  # characters; shorter words may have one error
-_NEAREST: Final = 3  # known words that a word is read as, the most frequent of those with the fewest errors
-_COMMON: Final = 300  # occurrences of an English word from which on another word may be read as it
+_TWO_ERRORS_FROM: Final = 5  # characters; shorter words may have one error
+_NEAREST: Final = {1: 8, 2: 5, 3: 3}  # known words that each of so many unknown ones is read as; of more words, two
+_MOST_COMBINED: Final = 256  # readings of which the likeliest are taken
+_COMMON: Final = 100  # occurrences of an English word from which on another word may be read as it
+_WORDPIECE_WORTH: Final = 300  # occurrences that a place in the vocabulary counts as
 _TITLE_WORTH: Final = 30  # occurrences that one title counts as
+_SHORT: Final = 2.0  # worth of an abbreviation written out that has no other meaning
+_ERROR, _LETTER, _CHANGE = 6.0, 0.7, 2.4  # docs/experiments.md, “Misspelt questions”
 
 
 def folded(text: str) -> str:
@@ -65,14 +75,16 @@ def words_of(text: str) -> set[str]:
 
 @dataclass(frozen=True)
 class QuestionReading:
-    """A question as it may be meant. replaced: words that were typed.
+    """A question as it may be meant. replaced: misspelt words → those in their places.
 
-    borrowed: those in their places that only titles of the corpus have.
+    needed: words that its nearest block must have: those that only titles of the corpus have, or a year's in words.
+    worth: how likely it is meant, before a block is looked at, as a summand of a block's score f; as typed, 0.
     """
 
     text: str
-    replaced: tuple[str, ...] = ()
-    borrowed: tuple[str, ...] = ()
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    needed: frozenset[str] = frozenset()
+    worth: float = 0.0
 
 
 class TitledText(Protocol):
@@ -90,35 +102,46 @@ FindNearest = Callable[[Sequence[int]], Sequence[tuple[Sequence[TitledText], Seq
 
 
 class Lexicon:
-    """Words, in lower case and without accents, and how often each occurs. common: those that others are read as."""
+    """Words, in lower case and without accents, and how often each occurs.
 
-    def __init__(self, counts: Mapping[str, int], common: Iterable[str]) -> None:
-        self._counts = counts
+    common: those that others are read as, with what they are worth in occurrences.
+    """
+
+    def __init__(self, counts: Mapping[str, int], common: Mapping[str, int]) -> None:
+        self._counts, self._common = counts, common
         self._by_length: defaultdict[int, list[str]] = defaultdict(list)
+        self._by_start: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
         for word in common:
             self._by_length[len(word)].append(word)
+            self._by_start[len(word), word[0]].append(word)
 
     @classmethod
     def of_titles(cls, titles: Iterable[str]) -> Lexicon:
-        counts = Counter(word for title in titles for word in _WORD.findall(folded(title)))
-        return cls({word: count * _TITLE_WORTH for word, count in counts.items()}, [w for w in counts if len(w) > 2])
+        """The words of titles; they are read as plurals, too ("koalas")."""
+        found = Counter(word for title in titles for word in _WORD.findall(folded(title)))
+        counts = {word: count * _TITLE_WORTH for word, count in found.items()}
+        plurals = {f"{word}s": worth for word, worth in counts.items() if len(word) > 3 and not word.endswith("s")}
+        return cls(counts, {word: worth for word, worth in (plurals | counts).items() if len(word) > 2})
 
     def count(self, word: str) -> int:
         """How often a word occurs; 0 for an unknown one."""
         return self._counts.get(word, 0)
 
-    def near(self, word: str, errors: int) -> list[tuple[int, int, str]]:
-        """(errors, −occurrences, word) of every common word with at most as many errors.
+    def near(self, word: str, errors: int) -> dict[str, int]:
+        """The common words with at most so many errors (`typing_errors.py`), one or two, and how often each occurs.
 
-        Errors are characters left out, added, replaced, or exchanged with a neighbour (optimal string alignment).
+        With two errors none is in the first letter, or it would be another word rather than a misspelt one.
         """
         from rapidfuzz import process
         from rapidfuzz.distance import OSA
 
-        lengths = range(len(word) - errors, len(word) + errors + 1)
-        pool = [other for length in lengths for other in self._by_length.get(length, ())]
-        found = process.extract(word, pool, scorer=OSA.distance, score_cutoff=errors, limit=None)
-        return [(int(distance), -self.count(other), other) for other, distance, _ in found]
+        size = len(word)
+        pool = [other for length in range(size - 1, size + 2) for other in self._by_length.get(length, ())]
+        found = process.extract(word, pool, scorer=OSA.distance, score_cutoff=1, limit=None)
+        if errors > 1:
+            pool = [one for length in range(size - 2, size + 3) for one in self._by_start.get((length, word[0]), ())]
+            found += process.extract(word, pool, scorer=OSA.distance, score_cutoff=errors, limit=None)
+        return {other: self._common[other] for other, *_ in found}
 
 
 @lru_cache(maxsize=1)
@@ -130,8 +153,18 @@ def english() -> Lexicon:
     for word, count in SpellChecker(language="en").word_frequency.dictionary.items():
         counts[folded(word)] += count
     for word in Wordpieces.default().whole_words():
-        counts[word] += _COMMON  # it is a frequent word of books and of Wikipedia
-    return Lexicon(counts, [word for word, count in counts.items() if count >= _COMMON and len(word) > 2])
+        counts[word] += _WORDPIECE_WORTH  # it is a frequent word of books and of Wikipedia
+    return Lexicon(counts, {word: count for word, count in counts.items() if count >= _COMMON and len(word) > 2})
+
+
+@dataclass(frozen=True)
+class _Replacement:
+    """Known words in the place of what was typed. worth, needed: see `QuestionReading`. is_short: it was no error."""
+
+    text: str
+    worth: float
+    needed: frozenset[str] = frozenset()
+    is_short: bool = False
 
 
 class Spelling:
@@ -141,7 +174,7 @@ class Spelling:
         self._titles = titles
 
     def readings(self, question: str) -> list[QuestionReading]:
-        """The question as it was typed, then what else may be meant, `MOST_READINGS` at most.
+        """The question as it was typed, then what else may be meant, the likeliest first, `MOST_READINGS` at most.
 
         A question in another language than the models', or most of whose words are unknown, has no other reading. A
         word with a capital in a sentence is a name: it is read only as a title's word, with at most one other letter,
@@ -150,42 +183,50 @@ class Spelling:
         as_typed = QuestionReading(question)
         words = list(_WORD.finditer(question))
         unknown = [word for word in words if not self._known(folded(word[0]))]
-        if not unknown or 2 * len(unknown) > len(words) + 2 or foreign_language(question) is not None:
+        short = {
+            place: [_Replacement(whole, 0.0 if needed else _SHORT, frozenset(needed), is_short=True)]
+            for place, whole, needed in written_out(question)
+        }
+        if not (unknown or short) or 2 * len(unknown) > len(words) + 2 or foreign_language(question) is not None:
             return [as_typed]
-        changed = {word: near for word in unknown if (near := self._near(word[0], self._is_name(question, word)))}
-        if not changed:
-            return [as_typed]
-        found = {question: as_typed}
-        replaced = tuple(folded(word[0]) for word in changed)
-        for chosen in itertools.islice(itertools.product(*changed.values()), MOST_READINGS - 1):
-            pieces, end = [], 0
-            for word, other in zip(changed, chosen, strict=True):
-                pieces += [question[end : word.start()], other]
-                end = word.end()
-            text = "".join([*pieces, question[end:]])
-            borrowed = tuple(other for other in chosen if not english().count(other))
-            found.setdefault(text, QuestionReading(text, replaced, borrowed))
-        return list(found.values())
+        covered = {at for place in short for at in range(place.start(), place.end())}
+        near = {
+            word: self._near(word[0], self._is_name(question, word)) for word in unknown if word.start() not in covered
+        }
+        changed = dict(sorted(((place, found) for place, found in (near | short).items() if found), key=_start))
+        most = _NEAREST.get(len(changed), 2)
+        choices = [[*found[:most], None] for found in changed.values()]  # None: it stays
+        readings = [
+            _reading(question, dict(zip(changed, chosen, strict=True)))
+            for chosen in itertools.islice(itertools.product(*choices), _MOST_COMBINED)
+            if any(chosen)
+        ]
+        readings.sort(key=lambda reading: -reading.worth)
+        return [as_typed, *readings[: MOST_READINGS - 1]]
 
     def _known(self, word: str) -> bool:
         lexicons = (english(), *self._titles)
         return any(one.count(word) or (word.endswith("s") and one.count(word[:-1])) for one in lexicons)
 
-    def _near(self, typed: str, is_name: bool) -> list[str]:
-        """The known words that an unknown one is read as, the most likely first."""
+    def _near(self, typed: str, is_name: bool) -> list[_Replacement]:
+        """The known words that an unknown one may be, the likeliest first."""
         word = folded(typed)
         if not _SHORTEST <= len(word) <= _LONGEST:
             return []
         errors = 2 if len(word) >= _TWO_ERRORS_FROM and not is_name else 1
-        # Two errors, the first letter among them, make another word rather than a misspelt one; a name stays a name.
-        near = [
-            one
-            for lexicon in (*self._titles, *(() if is_name else (english(),)))
-            for one in lexicon.near(word, errors)
-            if one[2][0] == word[0] or (one[0] == 1 and not is_name)
+        near: Counter[str] = Counter()
+        for lexicon in (*self._titles, *(() if is_name else (english(),))):
+            near |= Counter(lexicon.near(word, errors))  # the larger count of each
+        found = [
+            _Replacement(
+                other,
+                math.log10(count) - _ERROR * typing_cost(word, other) + _LETTER * len(word) - _CHANGE,
+                frozenset() if english().count(other) else frozenset([other]),
+            )
+            for other, count in near.items()
+            if other[0] == word[0] or not is_name
         ]
-        fewest = min((distance for distance, *_ in near), default=0)
-        return list(dict.fromkeys(other for distance, _, other in sorted(near) if distance == fewest))[:_NEAREST]
+        return sorted(found, key=lambda one: (-one.worth, one.text))
 
     @staticmethod
     def _is_name(question: str, word: re.Match[str]) -> bool:
@@ -207,22 +248,46 @@ def chosen(
     nearest: Sequence[tuple[float, TitledText] | None],
     near_typed: Iterable[TitledText],
 ) -> int:
-    """Which reading is meant. nearest: the nearest block of each and its score; None: there is none.
+    """Which reading is meant: that with the highest sum of its worth and its nearest block's score.
 
-    near_typed: the `NEAR_TYPED` nearest blocks of the question as it was typed. A word that one of them has is not
-    misspelt. A word that only titles have is accepted if the reading's block has it, too. So no word is shown of
-    documents that are not searched for this asker.
+    nearest: the nearest block of each and its score; None: there is none. near_typed: the `NEAR_TYPED` nearest blocks
+    of the question as it was typed. A word that as many of them have as its replacement is not misspelt ("engin" is in
+    one, "engine" in most). So no word is shown of documents that are not searched for this asker.
     """
-    right = set().union(*map(_words_of, near_typed))
-    as_typed = nearest[0]
-    best, highest = 0, -math.inf if as_typed is None else as_typed[0] + _MARGIN
+    counts = Counter(word for block in near_typed for word in _words_of(block))
+    best, highest = 0, -math.inf if nearest[0] is None else nearest[0][0]
     for place, (reading, found) in enumerate(zip(readings, nearest, strict=True)):
-        if place == 0 or found is None or found[0] <= highest or not right.isdisjoint(reading.replaced):
+        if place == 0 or found is None or found[0] + reading.worth <= highest:
             continue
-        if not reading.borrowed or set(reading.borrowed) <= _words_of(found[1]):
-            best, highest = place, found[0]
+        misspelt = all(not counts[typed] or counts[typed] < counts[other] for typed, other in reading.replaced.items())
+        if misspelt and _has_all(found[1], reading.needed):
+            best, highest = place, found[0] + reading.worth
     return best
+
+
+def _reading(question: str, replacements: Mapping[re.Match[str], _Replacement | None]) -> QuestionReading:
+    pieces, end = [], 0
+    made = {typed: other for typed, other in replacements.items() if other is not None}
+    for typed, other in made.items():
+        pieces += [question[end : typed.start()], other.text]
+        end = typed.end()
+    return QuestionReading(
+        "".join([*pieces, question[end:]]),
+        {folded(typed[0]): other.text for typed, other in made.items() if not other.is_short},
+        frozenset().union(*(other.needed for other in made.values())),
+        math.fsum(other.worth for other in made.values()),
+    )
+
+
+def _start(one: tuple[re.Match[str], object]) -> int:
+    return one[0].start()
 
 
 def _words_of(block: TitledText) -> set[str]:
     return words_of(f"{block.title} {block.text}")
+
+
+def _has_all(block: TitledText, words: Iterable[str]) -> bool:
+    """Whether a block has each of the words, or its singular."""
+    own = _words_of(block)
+    return all(word in own or word.removesuffix("s") in own for word in words)

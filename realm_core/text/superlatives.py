@@ -22,6 +22,8 @@ _ORDINALS: Final = {
 }
 # What people type for the usual word.
 SAME: Final = {"biggest": "largest", "tallest": "highest", "quickest": "fastest", "tiniest": "smallest"}
+# The highest one is the same: an almanac has the highest point of a country, and people ask for its mountain.
+_SUMMITS: Final = frozenset("mountain mount peak summit point".split())
 _FORMS: Final = {usual: [usual, *(one for one, other in SAME.items() if other == usual)] for usual in SAME.values()}
 # Those that rank things; others ("honest", "best-known") need not.
 _RANKING: Final = (
@@ -126,9 +128,12 @@ def ranked_in(text: str) -> list[Ranked]:
 
 def _ranked(match: re.Match[str], plain: str, written: str) -> Ranked:
     nouns = frozenset(re.findall(r"[a-z']+", match["kind"] or match["nouns"])) - _SAY_NOTHING
+    superlative = SAME.get(match["superlative"], match["superlative"])
+    if superlative == "highest" and nouns & _SUMMITS:
+        nouns = nouns - _SUMMITS | {"mountain"}
     sentence = max(plain.rfind(end, 0, match.start()) for end in (". ", ";")) + 1
     return Ranked(
-        SAME.get(match["superlative"], match["superlative"]),
+        superlative,
         _ORDINALS.get(match["ordinal"], 1),
         nouns,
         not match["among"] and not match["after"],

@@ -392,7 +392,7 @@ def test_collections(visitor_of_a_corpus: Visitor, staff: Person) -> None:
     visitor.log_in(staff)
     visitor.open("/manage/documents/add/")
     turku = {"title": "Turku", "licence": "CC0", "text": "Turku is a city.", "tags": "cities", "date": "2026-01-31"}
-    visitor.press("Add it", collection="travel", **turku)
+    visitor.press("Add it", new_collection="travel", **turku)
     visitor.look("/manage/documents/collections/", "/manage/documents/?collection=travel")
     visitor.open("/manage/documents/collections/collection/?name=travel")
     visitor.press("Save", 422, weight="0")

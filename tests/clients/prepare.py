@@ -15,7 +15,7 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 django.setup()
 
-from django.contrib.auth.models import Group, User  # noqa: E402  # needs Django's settings
+from django.contrib.auth.models import User  # noqa: E402  # needs Django's settings
 from django.core.management import call_command  # noqa: E402
 
 from webapp.artefacts.registering import record_corpus, record_index, record_model  # noqa: E402
@@ -32,7 +32,6 @@ def main() -> None:
     another = IndexGeneration.objects.get(pk=deployed.pk)  # the same files under another name, to deploy and go back
     another.pk, another.generation = None, "another"
     another.save()
-    Group.objects.create(name="board members")
     tokens = {}
     for name, is_staff, scopes in (("asker", False, ["ask", "feedback"]), ("admin", True, ["ask", "operate"])):
         person = User.objects.create_user(name, password=name, is_staff=is_staff)

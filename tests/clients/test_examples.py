@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,13 +20,18 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
+def names_of(running: Running) -> dict[str, str]:
+    """What the page has its reader export."""
+    return {"REALM": running.address, "REALM_TOKEN": running.asker, "REALM_ADMIN_TOKEN": running.admin}
+
+
 def output_of(shown: list[str], running: Running, folder: Path) -> list[list[str]]:
     """Lines of what each piece of a page prints, run one after another."""
-    names = {"REALM": running.address, "REALM_TOKEN": running.asker, "REALM_ADMIN_TOKEN": running.admin}
     # Every curl fails where the server refuses; a mark between the pieces tells their outputs apart.
     script = 'set -euo pipefail\ncurl() { command curl --fail-with-body "$@"; echo; }\n' + "\necho '§'\n".join(shown)
+    surroundings = {**os.environ, **names_of(running)}
     done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, env={**os.environ, **names}, capture_output=True, text=True, check=False
+        ["bash", "-c", script], cwd=folder, env=surroundings, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return [[line for line in piece.splitlines() if line.strip()] for piece in done.stdout.split("§")]
@@ -53,7 +59,7 @@ def test_commands(running: Running, tmp_path: Path) -> None:
     assert again["documents"] == bulk["documents"] and again["changes"] == 0
     made, weighed, board, gone = map(json.loads, edited[2])
     assert (made["weight"], weighed["weight"], gone) == (1.0, 1.5, 204)
-    assert board == weighed and board["private"] and board["groups"] == ["board members"]
+    assert board == weighed and board["private"] and board["groups"] == ["curators"]
     weekly, daily, begun, removed, trail = map(json.loads, edited[3])
     assert (weekly["when"], daily["when"], removed) == ("every Sunday at 02:30 UTC", "daily at 02:30 UTC", 204)
     assert begun["last_outcome"].startswith("Nothing new to index")
@@ -76,10 +82,20 @@ def test_operators_commands(running: Running, tmp_path: Path) -> None:
     assert made["is_active"] and back["is_active"] and back["id"] > made["id"]
 
 
-@pytest.mark.parametrize("program", blocks("clients.md", "python"))
+@pytest.mark.parametrize("program", blocks("clients.md", "python")[1:])
 def test_programs(
     running: Running, program: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where one of them writes a file
-    exec(program, {"REALM": running.address, "REALM_TOKEN": running.asker, "REALM_ADMIN_TOKEN": running.admin})
+    for name, value in names_of(running).items():
+        monkeypatch.setenv(name, value)
+    known: dict[str, Any] = {}
+    exec(blocks("clients.md", "python")[0], known)  # with which the page says that all begin
+    exec(program, known)
     assert capsys.readouterr().out.strip()
+
+
+def test_the_page_introduces_what_its_commands_name() -> None:
+    page = (TOP / "docs" / "clients.md").read_text(encoding="utf-8")
+    before, _, commands = page.partition("## curl")
+    assert set(re.findall(r"\$(REALM\w*)", commands)) == set(re.findall(r"^export (\w+)=", before, re.MULTILINE))

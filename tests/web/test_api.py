@@ -109,7 +109,9 @@ def test_without_blocks(client: Client) -> None:
     assert {a["text"]: a["probability"] for a in body["answers"]} == pytest.approx(stored.marginals(rest))
     assert {block["title"] for block in body["evidence"]} == {block.title for block in rest}
     assert body["without"] == [block.block_id for block in gone]
-    assert client.get(f"/api/v1/answers/{asked.pk}").json()["evidence"] == asked.payload["evidence"]
+    told = client.get(f"/api/v1/answers/{asked.pk}").json()["evidence"]
+    rights = {"licence": told[0]["licence"], "attribution": told[0]["attribution"]}
+    assert told == [block | rights for block in asked.payload["evidence"]]
 
 
 @pytest.mark.django_db
@@ -125,7 +127,10 @@ def test_retrieve(client: Client, engine: FakeEngine) -> None:
     assert response.status_code == 200
     body = response.json()
     assert [block["rank"] for block in body["blocks"]] == [1, 2]
-    fields = {"rank", "block_id", "title", "text", "section", "url", "score", "prior", "collection"}
+    fields = {"rank", "block_id", "title", "text", "section", "url", "score", "prior", "collection"} | {
+        "licence",
+        "attribution",
+    }
     assert set(body["blocks"][0]) == fields
     assert (body["question"], body["model"], body["index"]) == (QUESTION, "realm-mini", "gen-1")
     assert AskedAnswer.objects.count() == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -412,3 +413,13 @@ def test_the_overview_counts_what_waits(staff: Person) -> None:
     said(right=True)
     said(right=False)
     assert "1 waits for a curator" in Page(staff.client.get("/manage/").content.decode()).one("main")
+
+
+def test_blocks_of_one_title_are_told_apart(outsider: Person) -> None:
+    texts = ("The museum was founded in 1923 by a printer whose name is on its door.", "Its archive holds letters.")
+    first = stored.Read("Founder", texts[0], 0.6, {"1923": 0.5})
+    second = stored.Read("Founder", texts[1], 0.4, {}, section="Archive")
+    asked = stored.store(stored.payload((first, second), normalisation="joint"))
+    page = unescape(outsider.client.get(f"/answers/{asked.pk}/").content.decode())
+    assert "Founder: The museum was founded in 1923 by a printer whose…</option>" in page
+    assert "Founder › Archive: Its archive holds letters.</option>" in page

@@ -295,7 +295,7 @@ def test_settings_that_differ_stand_out(staff: Person) -> None:
     form = as_posted(staff.client.get("/manage/jobs/new/ict/").content.decode())
     staff.client.post("/manage/jobs/new/ict/", {**form, "steps": "77"})
     page = staff.client.get(f"/manage/jobs/{Job.objects.get().pk}/").content.decode()
-    assert "<dt>Steps</dt><dd><strong>77</strong></dd>" in page and "<dt>Batch</dt><dd>64</dd>" in page
+    assert "<dt>Steps</dt><dd><strong>77</strong></dd>" in page and "<dt>Batch (examples)</dt><dd>64</dd>" in page
     assert f"{len(list(KINDS['ict'].described())) - 1} settings with their defaults" in page
 
 

@@ -16,14 +16,16 @@ from webapp.access.limits import asker_name
 from webapp.asking import examples
 from webapp.asking import service as asking
 from webapp.asking.history import asker_key
-from webapp.asking.kept_api import answer_json
+from webapp.asking.kept_api import answer_json, with_rights
 from webapp.asking.serializers import AnswerSerializer, QuestionSerializer, RetrievalSerializer
+from webapp.asking.service import Retrieval
 from webapp.models import AskedAnswer
 from webapp.rest.base import AskingView
 from webapp.rest.idempotency import claim
 from webapp.rest.operation import given, operation, sent
 from webapp.rest.parameters import idempotency_key, key_parameter
 from webapp.rest.throttle import AskThrottle
+from webapp.serving.living import active
 
 _KEY: Final = key_parameter(
     "1 to 255 visible characters, such as a UUID. The same key and question within 24 hours return the "
@@ -89,4 +91,10 @@ class RetrieveView(AskingView):
         ],
     )
     def post(self, request: Request, body: dict[str, Any]) -> Response:
-        return Response(asdict(asking.retrieve(asking.checked(**body, access=access_of(request.user)))))
+        return Response(retrieval_json(asking.retrieve(asking.checked(**body, access=access_of(request.user)))))
+
+
+def retrieval_json(found: Retrieval) -> dict[str, Any]:
+    """The blocks that were found, as the API tells them."""
+    told = asdict(found)
+    return told | {"blocks": with_rights(told["blocks"], active().index)}

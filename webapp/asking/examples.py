@@ -58,6 +58,8 @@ ANSWER: Final[dict[str, Any]] = {
             ],
             "collection": "vital-en",
             "opens": True,
+            "licence": "CC BY-SA 4.0",
+            "attribution": "Wikipedia contributors",
         }
     ],
     "explains": "answer",
@@ -77,11 +79,12 @@ ANSWER: Final[dict[str, Any]] = {
 }
 
 _EVIDENCE: Final = ANSWER["evidence"][0]
+_TOLD: Final = ("rank", "block_id", "title", "text", "section", "url", "licence", "attribution")
 
 RETRIEVAL: Final[dict[str, Any]] = {
     "question": ANSWER["question"],
     "blocks": [
-        {name: _EVIDENCE[name] for name in ("rank", "block_id", "title", "text", "section", "url")}
+        {name: _EVIDENCE[name] for name in _TOLD}
         | {"score": _EVIDENCE["retriever_score"], "prior": 1.0, "collection": _EVIDENCE["collection"]}
     ],
     **{name: ANSWER[name] for name in ("model", "index", "corpus", "read_as")},

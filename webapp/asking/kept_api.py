@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 from uuid import UUID
 
@@ -18,11 +19,12 @@ from webapp.asking import examples
 from webapp.asking import service as asking
 from webapp.asking.history import listed_answers, readable_answer
 from webapp.asking.serializers import AnswerSerializer, ListedAnswerSerializer
-from webapp.models import AskedAnswer, Deployment, GoneBlock
+from webapp.models import AskedAnswer, Deployment, GoneBlock, IndexGeneration
 from webapp.rest.base import UNCHANGED, UNLESS, AskingView, CachedView
 from webapp.rest.lists import RecordList
 from webapp.rest.operation import given, operation
 from webapp.rest.parameters import by_id, by_time, by_truth
+from webapp.serving import rights
 from webapp.serving.living import foreign_language_of
 
 _LIST: Final = RecordList(
@@ -46,6 +48,7 @@ _time: Final = DateTimeField().to_representation  # as records have it
 def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[str, Any]:
     """The answer object of API and command line: as stored, or recomputed `without` some blocks."""
     reading = asking.without(asked, without).as_dict() if without else asked.reading
+    evidence = with_rights(reading["evidence"], asked.deployment.index)
     return {
         "id": str(asked.pk),
         "created_at": _time(asked.created_at),
@@ -63,7 +66,14 @@ def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[st
         # The time of rendering is known only afterwards, and this response must not change later.
         "serving_ms": {stage: spent_ms for stage, spent_ms in asked.serving_ms.items() if stage != "render"},
         **reading,
+        "evidence": evidence,
     }
+
+
+def with_rights(passages: Sequence[Mapping[str, Any]], index: IndexGeneration) -> list[dict[str, Any]]:
+    """Blocks as they are told, each with its licence and attribution. index: of what answered."""
+    found = rights.of_passages(passages, index)
+    return [{**one, **asdict(found[one["block_id"]])} for one in passages]
 
 
 def _passage_language(reading: Mapping[str, Any]) -> str | None:

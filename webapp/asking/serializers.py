@@ -137,6 +137,17 @@ class EvidenceSerializer(serializers.Serializer[Any]):
     opens = serializers.BooleanField(required=False, help_text="Whether the block begins its article.")
 
 
+class RightsSerializer(serializers.Serializer[Any]):
+    """What others may do with a block's document, and whom it is by: as it is now, or was last, or of the corpus."""
+
+    licence = serializers.CharField(allow_blank=True, help_text="Of its document, as it is now; empty: not stated.")
+    attribution = serializers.CharField(allow_blank=True, help_text="Whom it is by; empty: not stated.")
+
+
+class ToldEvidenceSerializer(RightsSerializer, EvidenceSerializer):
+    """A block that was read, with its licence and attribution."""
+
+
 class ReadingSerializer(serializers.Serializer[Any]):
     """An answer with everything that it was computed from."""
 
@@ -196,6 +207,7 @@ class GoneEvidenceSerializer(serializers.Serializer[Any]):
 class AnswerSerializer(ReadingSerializer):
     """A stored answer."""
 
+    evidence = ToldEvidenceSerializer(many=True, help_text="The blocks read, the highest posterior first.")
     id = serializers.UUIDField()
     created_at = serializers.DateTimeField()
     without = serializers.ListField(
@@ -246,7 +258,7 @@ class ListedAnswerSerializer(RecordSerializer):
         ]
 
 
-class RetrievedBlockSerializer(serializers.Serializer[Any]):
+class RetrievedBlockSerializer(RightsSerializer):
     """A block that was retrieved but not read."""
 
     rank = serializers.IntegerField()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from realm_core.serving.provenance import Answer, Evidence, RankedAnswer
     from webapp.models import CorpusChange
     from webapp.serving.pdf_places import InOriginal
+    from webapp.serving.rights import Rights
 
 _OTHERS_SHOWN = 8  # further alternatives are very improbable and summed up
 _LEAST_SHOWN = 0.001  # as are alternatives less probable than that
@@ -52,6 +53,8 @@ class BlockView:
     added: tuple[int, int, int]  # prior, likelihood and their product as the sum shows them, in its units
     gone: CorpusChange | None  # the change that removed it from the search
     original: InOriginal | None  # its place in the kept PDF that it is from
+    rights: Rights | None  # its document's own; None: those of the corpus
+    private: str  # what its collection is called, if not everybody reads it
 
     @property
     def support_tenths(self) -> int:
@@ -124,11 +127,14 @@ def shown_answer(
     without: Collection[str] = (),
     gone: Mapping[str, CorpusChange] | None = None,
     originals: Mapping[str, InOriginal] | None = None,
+    rights: Mapping[str, Rights] | None = None,
+    private: Mapping[str, str] | None = None,
 ) -> ShownAnswer:
     """A stored answer for its page, without some of its blocks; unknown ids of blocks are ignored.
 
     gone: blocks that are no longer searched, each with the change that removed it.
-    originals: where blocks stand in kept PDFs.
+    originals: where blocks stand in kept PDFs. rights: of blocks whose document has its own.
+    private: collections that not everybody reads, and what they are called.
     """
     from realm_core.serving.provenance import Answer
 
@@ -161,6 +167,8 @@ def shown_answer(
                 added=added.get(block.block_id, (0, 0, 0)),
                 gone=gone.get(block.block_id) if gone else None,
                 original=originals.get(block.block_id) if originals else None,
+                rights=rights.get(block.block_id) if rights else None,
+                private=private.get(block.collection, "") if private else "",
             )
         )
     return ShownAnswer(

@@ -28,12 +28,12 @@ from webapp.asking.conditions import conditions, counted_conditions
 from webapp.asking.history import asker_key, asker_of, readable_answer, readable_answers
 from webapp.asking.offering import offered
 from webapp.asking.shown import ShownAnswer, shown_answer
-from webapp.models import AskedAnswer, CorpusSnapshot, Deployment, GoneBlock
+from webapp.models import AskedAnswer, Collection, CorpusSnapshot, Deployment, GoneBlock
 from webapp.pages.errors import refused
 from webapp.pages.guards import allowed
 from webapp.pages.htmx import HtmxRequest
 from webapp.refusals import REFUSALS
-from webapp.serving import pdf_places
+from webapp.serving import pdf_places, rights
 from webapp.serving.engine import EngineUnavailable
 from webapp.serving.living import foreign_language_of
 from webapp.text import language_name
@@ -184,8 +184,12 @@ def _foreign_passage(reading: ShownAnswer) -> str:
 
 def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str]) -> dict[str, Any]:
     """The context of the answer's page, including the visitor's own feedback."""
-    pdfs = pdf_places.of_evidence(asked.payload["evidence"], access_of(request.user).hidden)
-    reading = shown_answer(asked.payload, without, GoneBlock.in_evidence(asked), pdfs)
+    evidence, index = asked.payload["evidence"], asked.deployment.index
+    pdfs = pdf_places.of_evidence(evidence, access_of(request.user).hidden)
+    usual = rights.of_corpus(index)
+    own = {block_id: one for block_id, one in rights.of_passages(evidence, index).items() if one != usual}
+    private = {one.name: str(one) for one in Collection.objects.filter(private=True)}
+    reading = shown_answer(asked.payload, without, GoneBlock.in_evidence(asked), pdfs, own, private)
     said = asker_of(request).feedback_on(asked)
     query = urlencode([("without", block_id) for block_id in reading.removed_ids])
     language = _foreign(asked)

@@ -99,7 +99,10 @@ class CollectionSettingsSerializer(StrictSerializer):
     )
     private = StrictBooleanField(required=False, help_text="Whether only admins and the groups read it.")
     groups = serializers.ListField(
-        child=StrictCharField(), required=False, help_text="Names of the groups that read it where it is private."
+        child=StrictCharField(),
+        required=False,
+        help_text="Names of the groups that read it; only a private one has any. "
+        "The group curators is a role, too: its members review feedback and see evaluations.",
     )
     weight = StrictFloatField(
         required=False,

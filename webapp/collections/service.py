@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 
-from realm_core.errors import unfit_character
+from realm_core.errors import EngineUnavailable, unfit_character
 from webapp.models import AuditEntry, Collection
 from webapp.models.collection import LEAST_WEIGHT, LONGEST_DESCRIPTION, LONGEST_NAME, LONGEST_TITLE, MOST_WEIGHT
 from webapp.refusals import FieldError, InvalidRequest, StateConflict
-from webapp.serving.living import current_view
+from webapp.serving.living import active, current_view
 from webapp.text import one_line
 
 if TYPE_CHECKING:
     from realm_core.living.collections import CollectionFacts
+    from realm_core.living.view import CorpusView
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,49 @@ class CollectionSettings:
     weight: float | None = None
 
 
+@dataclass(frozen=True)
+class Readers:
+    """Who reads a collection. groups: those that do besides admins; None: everybody who may ask."""
+
+    groups: frozenset[str] | None = None
+
+    @classmethod
+    def of(cls, record: Collection) -> Readers:
+        """Who reads the collection with this row."""
+        return cls(frozenset(group.name for group in record.groups.all()) if record.private else None)
+
+    def exceed(self, others: Readers) -> bool:
+        """Whether there may be some who are not among the others."""
+        return others.groups is not None and (self.groups is None or not self.groups <= others.groups)
+
+    def __str__(self) -> str:
+        return "everybody who may ask" if self.groups is None else ", ".join(["admins", *sorted(self.groups)])
+
+
+@dataclass(frozen=True)
+class KnownCollections:
+    """The collections that there are. own: the name of the corpus's own. readers: of each, by name."""
+
+    own: str
+    readers: Mapping[str, Readers]
+
+    @property
+    def some_private(self) -> bool:
+        """Whether there is one that not everybody reads."""
+        return any(one.groups is not None for one in self.readers.values())
+
+    def called(self, name: str) -> str:
+        """The name of the one that is meant: case and blanks make no other; a name that none has stays."""
+        if name in self.readers:
+            return name
+        alike = [one for one in self.readers if _folded(one) == _folded(name)]
+        return alike[0] if len(alike) == 1 else name
+
+    def readers_of(self, name: str) -> Readers:
+        """Who reads a collection: of a new one, everybody."""
+        return self.readers.get(name, Readers())
+
+
 class WouldBePublic(StateConflict):
     """A private collection is to be removed without confirmation that everybody may then read it."""
 
@@ -57,6 +101,21 @@ def listed(hidden: Iterable[str] = ()) -> list[ListedCollection]:
     return [ListedCollection(records.get(name) or Collection(name=name), facts.get(name, nothing)) for name in names]
 
 
+def known(view: CorpusView | None, own: str) -> KnownCollections:
+    """The collections that documents of a state are in, or of which something is recorded, and the corpus's own."""
+    readers = dict.fromkeys({own, *(view.collections if view else ())} - {""}, Readers())
+    readers |= {one.name: Readers.of(one) for one in Collection.objects.prefetch_related("groups")}
+    return KnownCollections(own, dict(sorted(readers.items())))
+
+
+def known_now() -> KnownCollections:
+    """Those of the corpus that answers; where it cannot be read, only those of which something is recorded."""
+    try:
+        return known(current_view(), active().index.corpus.name)
+    except EngineUnavailable:
+        return known(None, "")
+
+
 def recorded(name: str) -> Collection | None:
     """The row of a collection; None: it has none, so it is public and has weight 1."""
     return Collection.objects.filter(name=one_line(name)).first()
@@ -71,6 +130,8 @@ def save(name: str, settings: CollectionSettings, *, by: User | None) -> tuple[C
     if not 1 <= len(name) <= LONGEST_NAME:
         raise InvalidRequest(FieldError("name", f"A name has 1 to {LONGEST_NAME} characters."))
     groups = None if settings.groups is None else _groups(settings.groups)
+    if not Collection.objects.filter(name=name).exists() and (named := known_now().called(name)) != name:
+        raise InvalidRequest(FieldError("name", f"There is a collection “{named}”: case and blanks make no other."))
     with transaction.atomic():
         record, is_new = Collection.objects.select_for_update().get_or_create(name=name)
         for field, value in asdict(settings).items():
@@ -78,6 +139,10 @@ def save(name: str, settings: CollectionSettings, *, by: User | None) -> tuple[C
                 setattr(record, field, value)
         record.title = one_line(record.title)
         _check(record)
+        if groups and not record.private:
+            raise InvalidRequest(
+                FieldError("groups", "Groups read a private collection: make it private, or name none.")
+            )
         record.save()
         if groups is not None:
             record.groups.set(groups)
@@ -100,6 +165,10 @@ def remove(name: str, *, by: User | None, public: bool = False) -> None:
             )
         AuditEntry.record("collection.remove", record.name, by=by, **_audited_settings(record))
         record.delete()
+
+
+def _folded(name: str) -> str:
+    return "".join(name.split()).casefold()
 
 
 def _groups(names: Iterable[str]) -> list[Group]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
+from django.contrib.auth.models import Group
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
+from webapp.access.roles import CURATORS
 from webapp.collections import service as collections
 from webapp.collections.service import CollectionSettings, WouldBePublic
 from webapp.models import Collection
@@ -17,6 +20,15 @@ from webapp.models.collection import LONGEST_NAME
 from webapp.pages.guards import console_action, console_form, console_page, staff_member
 from webapp.serving.engine import EngineUnavailable
 from webapp.text import one_line
+
+
+class _GroupsField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # not generic at run time
+    """Groups, of which one is a role, too."""
+
+    def label_from_instance(self, group: Group) -> str:
+        """The name; of curators, with what they do besides."""
+        role = " (a role: they also review feedback and see evaluations)" if group.name == CURATORS else ""
+        return f"{group.name}{role}"
 
 
 class CollectionForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at run time
@@ -29,6 +41,14 @@ class CollectionForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic 
             "description": forms.Textarea(attrs={"rows": 3, "dir": "auto"}),
             "groups": forms.CheckboxSelectMultiple,
         }
+        field_classes = {"groups": _GroupsField}
+
+    def clean(self) -> dict[str, Any]:
+        """Groups are of a private collection."""
+        known: dict[str, Any] = self.cleaned_data
+        if known.get("groups") and not known.get("private"):
+            self.add_error("private", "Only a private collection has groups: tick this, or none of them.")
+        return known
 
 
 @console_page
@@ -47,6 +67,9 @@ def edit_collection(request: HttpRequest) -> HttpResponse:
     name = one_line(request.GET.get("name", ""))[:LONGEST_NAME]
     if not name:
         return redirect("manage-collections")
+    if (named := collections.known_now().called(name)) != name:
+        messages.info(request, f"There is this collection already: case and blanks in “{name}” make no other.")
+        return redirect(f"{reverse('manage-collection')}?{urlencode({'name': named})}")
     record = Collection.objects.filter(name=name).first() or Collection(name=name)
     form = CollectionForm(request.POST if request.method == "POST" else None, instance=record)
     if form.is_valid():

@@ -324,6 +324,7 @@ def _edit_response(
         "corpus": current_corpus_id(),
         "documents": ListedDocumentSerializer(there, many=True).data,
         "changes": len(edited.changes),
+        "new_collections": edited.new_collections,
         "timings_ms": edited.timings_ms,
     }
     return Response(body, status=status, headers=headers)

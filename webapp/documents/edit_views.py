@@ -10,7 +10,7 @@ A file, or what an address led to, is held between the steps, so what is changed
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, cast
 
@@ -33,7 +33,7 @@ from webapp.documents.views import shown_document, with_corpus
 from webapp.ledger.anew import MOST_ANEW
 from webapp.ledger.touched import Touched
 from webapp.ledger.views import shown_touched
-from webapp.models import GONE, Collection
+from webapp.models import GONE, CorpusChange
 from webapp.pages.errors import status_of
 from webapp.pages.guards import console_form, staff_member
 from webapp.pages.uploads import FileField
@@ -173,7 +173,6 @@ def _form_page(
         "way": _form_for_source(request, forms)[0],
         "ways": [(name, label) for name, (label, _) in forms.items()],
         "licences": LICENCES,
-        "collections": Collection.objects.values_list("name", flat=True),
     }
     return render(request, "manage/document_form.html", context, status=status_of(refused) if refused else status)
 
@@ -184,18 +183,26 @@ def _say_edited(request: HttpRequest, edited: Edited) -> None:
         messages.info(request, "The corpus had it already, word for word: nothing has changed.")
         return
     documents = [change.document for change in edited.changes]
+    put = _readers_said(edited.changes, edited.new_collections)
     if len(documents) == 1:
         (document,) = documents
-        messages.success(request, f"“{document.title}” is in the corpus, {counted(document.blocks, 'block')}.")
+        messages.success(request, f"“{document.title}” is in the corpus, {counted(document.blocks, 'block')}.{put}")
     else:
         blocks = sum(document.blocks for document in documents)
-        messages.success(request, f"{len(documents):,} documents are in the corpus, {counted(blocks, 'block')}.")
+        messages.success(request, f"{len(documents):,} documents are in the corpus, {counted(blocks, 'block')}.{put}")
     warned = [document for document in documents if document.warnings]
     for document in warned[:_WARNED]:
         messages.warning(request, f"“{document.title}”: {' '.join(document.warnings)}")
     if len(warned) > _WARNED:
         more = counted(len(warned) - _WARNED, "more document")
         messages.warning(request, f"There is something to know of {more}, too; the page of each says what.")
+
+
+def _readers_said(changes: Sequence[CorpusChange], new: Sequence[str]) -> str:
+    """Sentences about documents that were moved, and about collections that were made."""
+    said = [f" It was moved from “{one.moved_from}” to “{one.collection}”." for one in changes if one.moved_from]
+    said += [f" “{name}” is a new collection, which everybody who may ask reads." for name in new]
+    return "".join(said[:_WARNED])
 
 
 def _after_edit(edited: Edited) -> HttpResponse:

@@ -56,6 +56,7 @@ EDIT: Final[dict[str, Any]] = {
     "corpus": _CORPUS,
     "documents": [LISTED | {"format": "pdf", "warnings": ["2 of 4 pages hold no text (2, 4); they may be scanned."]}],
     "changes": 1,
+    "new_collections": [],
     "timings_ms": {"read": 110.2, "publish": 55.7, "commit": 9.1, "open": 6.3},
 }
 
@@ -65,6 +66,14 @@ _ANEW: Final = {"text": "1229", "probability": 0.88, "explained_by": "7a8b91e2c4
 PREVIEW: Final[dict[str, Any]] = {
     "same": False,
     "warnings": [],
+    "placing": {
+        "moved_from": "board",
+        "collection": "travel",
+        "is_new": False,
+        "readers_before": "admins, board members",
+        "readers": "everybody who may ask",
+        "more_readers": True,
+    },
     "passages_gone": DOCUMENT["passages"],
     "passages_new": [
         {

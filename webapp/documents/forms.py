@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 from django import forms
 
 from realm_core.corpus.records import LONGEST_ATTRIBUTION, LONGEST_COLLECTION, LONGEST_LANGUAGE, LONGEST_LICENCE
+from webapp.collections.service import known_now
 from webapp.documents.inputs import (
     LARGEST_FILE_BYTES,
     LONGEST_TITLE,
@@ -21,6 +22,7 @@ from webapp.documents.inputs import (
 from webapp.documents.versions import Versions, only
 from webapp.documents.viewing import ShownDocument
 from webapp.pages.uploads import MOST_FILES, FileField, FilesField
+from webapp.text import one_line
 
 LICENCES: Final = ("CC BY-SA 4.0", "CC BY 4.0", "CC0 1.0", "Public domain", "All rights reserved", "Internal use only")
 _LONGEST_TAGS: Final = 1000
@@ -57,16 +59,36 @@ class DocumentForm(forms.Form):
         widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
     )
     tags = forms.CharField(max_length=_LONGEST_TAGS, required=False, help_text="Separated by commas.")
-    collection = forms.CharField(
+    collection = forms.ChoiceField(
+        required=False,
+        help_text="Questions can be kept to it. Who reads it is said behind its name.",
+        widget=forms.Select(attrs={"dir": "auto"}),
+    )
+    new_collection = forms.CharField(
+        label="Or a new collection",
         max_length=LONGEST_COLLECTION,
         required=False,
-        help_text="A name by which questions can be kept to it, and others kept out. Empty: that of the corpus.",
-        widget=forms.TextInput(attrs={"list": "collections"}),
+        help_text="Everybody who may ask reads a new one. Set a private one up under Collections first.",
     )
     version = forms.CharField(required=False, widget=forms.HiddenInput)  # of the document that is to be changed
+    more_readers = forms.BooleanField(required=False, widget=forms.HiddenInput)  # asked on the page of the preview
 
     # Those that are seldom needed stand together, folded.
-    further: tuple[str, ...] = ("url", "language", "date", "tags", "collection")
+    further: tuple[str, ...] = ("url", "language", "date", "tags", "collection", "new_collection")
+    may_state_collection = True  # whether what the source says can name it
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.known = known_now()
+        choices = [(name, f"{name} – read by {readers}") for name, readers in self.known.readers.items()]
+        own = self.known.own
+        if self.may_state_collection or not own:
+            choices.insert(0, ("", f"As the source says, or else {own}" if own else "The corpus’s own"))
+        self.fields["collection"].choices = choices  # type: ignore[attr-defined]
+        wanted = self.initial.get("collection") or ("" if self.may_state_collection else own)
+        if wanted and wanted not in self.known.readers:  # of the page of one that nothing is recorded of yet
+            self.initial["new_collection"], wanted = wanted, ""
+        self.initial["collection"] = wanted
 
     @property
     def sources(self) -> list[Source]:
@@ -86,7 +108,16 @@ class DocumentForm(forms.Form):
     @property
     def further_open(self) -> bool:
         """Whether the folded fields are open: if one was filled in or is wrong."""
-        return any(field.value() or field.errors for field in self.further_fields)
+        usual = (None, "", self.known.own)
+        return any(field.value() not in usual or field.errors for field in self.further_fields)
+
+    def clean(self) -> dict[str, Any]:
+        """A new collection is none of those that there are."""
+        known: dict[str, Any] = self.cleaned_data
+        new = one_line(known.get("new_collection", ""))
+        if new and (named := self.known.called(new)) in self.known.readers:
+            self.add_error("new_collection", f"There is a collection “{named}” already: choose it above.")
+        return known
 
     @property
     def versions(self) -> Versions:
@@ -109,7 +140,9 @@ class DocumentForm(forms.Form):
                 language=known["language"],
                 date=known["date"] or blank,
                 tags=tags if tags or document_id else None,
-                collection=known["collection"],
+                collection=known["new_collection"] or known["collection"],
+                new_collection=bool(known["new_collection"]),
+                more_readers=known["more_readers"],
                 licence_needed=True,
             )
             for source in self.sources
@@ -120,6 +153,7 @@ class TextForm(DocumentForm):
     """A pasted text."""
 
     field_order = ("title", "text")
+    may_state_collection = False
 
     title = forms.CharField(max_length=LONGEST_TITLE)
     text = forms.CharField(
@@ -177,7 +211,7 @@ class FilesForm(FileForm):
 
     def clean(self) -> dict[str, Any]:
         """Title and address are for a single file."""
-        known: dict[str, Any] = self.cleaned_data
+        known = super().clean()
         if len(known.get("file", ())) > 1:
             for name in ("title", "url"):
                 if known.get(name):
@@ -193,7 +227,7 @@ class AddressForm(DocumentForm):
     """An address, which a worker fetches."""
 
     field_order = ("address",)
-    further = ("language", "date", "tags", "collection")  # the address itself is the original's
+    further = ("language", "date", "tags", "collection", "new_collection")  # the address itself is the original's
     url = None  # type: ignore[assignment]  # as Django has it: the field is not inherited
 
     address = forms.URLField(

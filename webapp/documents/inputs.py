@@ -110,6 +110,8 @@ class DocumentInput:
     An empty url, language or collection is the source's; otherwise the language is what the text tells or the corpus's,
     and the collection the one that has the corpus's name. Any other empty field has no value.
 
+    new_collection: a collection that is not there may be made. more_readers: the document may leave a private
+    collection for one that more may read (`placing.py`).
     licence_needed: the document is refused if neither the input nor its source states a licence.
     own:            the document to replace; None: this is a new one.
     """
@@ -124,6 +126,8 @@ class DocumentInput:
     date: datetime.date | Literal[""] | None = None
     tags: tuple[str, ...] | None = None
     collection: str | None = None
+    new_collection: bool = False
+    more_readers: bool = False
     licence_needed: bool = False
     own: LivingDocument | None = None
 
@@ -143,6 +147,7 @@ class ReadDocument:
     pdf: the file's content if it is a PDF. original: the path of the kept PDF, or empty. name: of the file, or empty.
     warnings: sentences about what was guessed or not read, and about its language.
     text_of: the document in the corpus whose text is kept; None: the text is new.
+    new_collection, more_readers: as of the input.
     """
 
     document: LivingDocument
@@ -152,6 +157,8 @@ class ReadDocument:
     name: str = ""
     warnings: tuple[str, ...] = ()
     text_of: LivingDocument | None = None
+    new_collection: bool = False
+    more_readers: bool = False
 
 
 def checked(given: Sequence[DocumentInput]) -> None:
@@ -295,7 +302,16 @@ def _read_document(
     if own is None and (wrong := _wrong_id(document.id)):
         raise DocumentRefused(document.id, wrong)
     document = replace(document, language=document.language[:LONGEST_LANGUAGE])
-    return ReadDocument(document, read.format, pdf, name=file_name, warnings=(*read.warnings, *said), text_of=kept)
+    return ReadDocument(
+        document,
+        read.format,
+        pdf,
+        name=file_name,
+        warnings=(*read.warnings, *said),
+        text_of=kept,
+        new_collection=given.new_collection,
+        more_readers=given.more_readers,
+    )
 
 
 def _wrong_id(document_id: str) -> str:

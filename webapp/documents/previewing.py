@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from webapp.collections.service import known
 from webapp.documents import service
 from webapp.documents.inputs import DocumentInput, Unreadable
+from webapp.documents.placing import Placing
 from webapp.documents.versions import Versions, require
 from webapp.documents.viewing import place_of
 from webapp.ledger.anew import AskedAnew, ask_anew
@@ -31,7 +33,7 @@ class Preview:
     """The effect of a change. gone: blocks that are searched no more. new: those that are searched then, kept: still.
 
     index: above which it would be. same: the new document is the present one, with all that is said of it.
-    warnings: sentences about what was guessed or not read, and about its language.
+    warnings: sentences about what was guessed or not read, and about its language. placing: its collection.
     """
 
     index: IndexGeneration
@@ -41,6 +43,7 @@ class Preview:
     kept: tuple[Block, ...]
     same: bool
     warnings: tuple[str, ...]
+    placing: Placing
 
     @cached_property
     def touched(self) -> Touched:
@@ -79,6 +82,7 @@ def of_change(document_id: str, given: DocumentInput, versions: Versions = None)
         tuple(one for one in blocks if one.block_id not in gone),
         present == taken.document,
         taken.warnings,
+        Placing.of(present.collection, taken.document.collection, known(view, index.corpus.name)),
     )
 
 

@@ -22,7 +22,7 @@ from webapp.ledger.anew import MOST_ANEW
 from webapp.ledger.api import OutcomesSerializer, SummarySerializer, TouchedAnswerSerializer, WithoutSerializer
 from webapp.models import DocumentStatus
 from webapp.pages.uploads import MOST_FILES
-from webapp.rest.serializers import StrictCharField, StrictSerializer
+from webapp.rest.serializers import StrictBooleanField, StrictCharField, StrictSerializer
 
 _FILES_MB: Final = LARGEST_FILE_BYTES >> 20
 _SOURCES: Final = ("text", "address", "file")
@@ -64,7 +64,17 @@ class AboutSerializer(StrictSerializer):
     tags = serializers.ListField(child=StrictCharField(), default=None, allow_null=True)
     collection = _optional(
         f"At most {LONGEST_COLLECTION} characters. If not given: that of the document that is changed; of a new one, "
-        "the corpus's own, which is called as the corpus is."
+        "the corpus's own, which is called as the corpus is. Case and blanks make no other collection."
+    )
+    new_collection = StrictBooleanField(
+        default=False,
+        help_text="Whether a `collection` that is not there may be made, which everybody reads. Where some "
+        "collection is private, it is refused otherwise (409).",
+    )
+    more_readers = StrictBooleanField(
+        default=False,
+        help_text="Whether the document may leave a private collection for one that more may read; it is refused "
+        "otherwise (409).",
     )
 
 
@@ -203,6 +213,9 @@ class EditSerializer(serializers.Serializer[Any]):
     corpus = serializers.CharField(help_text="The new corpus state, named as in answers: NAME@SNAPSHOT+STATE.")
     documents = ListedDocumentSerializer(many=True)
     changes = serializers.IntegerField(help_text="The number of changed documents.")
+    new_collections = serializers.ListField(
+        child=serializers.CharField(), help_text="Names of those that it made, which everybody reads."
+    )
     timings_ms = serializers.DictField(
         child=serializers.FloatField(), help_text="read, publish (with embedding), commit and open."
     )
@@ -229,6 +242,17 @@ class AskedAnewSerializer(serializers.Serializer[Any]):
     )
 
 
+class PlacingSerializer(serializers.Serializer[Any]):
+    """The collection that a change would put a document into."""
+
+    moved_from = serializers.CharField(source="before", help_text="The one that it is in.")
+    collection = serializers.CharField()
+    is_new = serializers.BooleanField(help_text="Whether it would be made.")
+    readers_before = serializers.CharField(help_text="Who may read it now.")
+    readers = serializers.CharField(help_text="Who might read it then.")
+    more_readers = serializers.BooleanField(help_text="Whether these are more, so that the change must confirm it.")
+
+
 class PreviewSerializer(serializers.Serializer[Any]):
     """What a change would do."""
 
@@ -236,6 +260,7 @@ class PreviewSerializer(serializers.Serializer[Any]):
         source="preview.same", help_text="Whether the document is like that already, so that nothing changes."
     )
     warnings = _warnings("preview.warnings")
+    placing = PlacingSerializer(source="preview.placing")
     passages_gone = DocumentBlockSerializer(
         source="preview.gone", many=True, help_text="Its passages that would be searched no more."
     )

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from webapp.documents import fetching, languages
+from webapp.collections.service import known, known_now
+from webapp.documents import fetching, languages, placing
 from webapp.documents.inputs import DocumentInput, ReadDocument, Unreadable, checked, named, read
 from webapp.documents.versions import Versions, require
 from webapp.documents.viewing import DocumentMissing, place_of
@@ -51,11 +52,13 @@ if TYPE_CHECKING:
 class Edited:
     """The result of an edit. document_ids: of all inputs or removed documents. changes: one per changed document.
 
-    timings_ms: read, publish (with embedding), commit, open. replaced: paths of the kept PDFs that were theirs before.
+    new_collections: names of those that it made. timings_ms: read, publish (with embedding), commit, open. replaced:
+    paths of the kept PDFs that were theirs before.
     """
 
     document_ids: list[str]
     changes: list[CorpusChange] = field(default_factory=list)
+    new_collections: list[str] = field(default_factory=list)
     timings_ms: dict[str, float] = field(default_factory=dict)
     replaced: list[str] = field(default_factory=list)
 
@@ -74,15 +77,17 @@ def add(given: Sequence[DocumentInput], *, by: User | None, kept: Kept | None = 
     """Add documents, all or none.
 
     kept: called in the transaction that commits; if it raises, the edit is undone.
-    Raises InvalidRequest, Unreadable, DocumentExists, EditConflict; EngineUnavailable if nothing is deployed.
+    Raises InvalidRequest, Unreadable, DocumentExists, NewCollection, EditConflict; EngineUnavailable if nothing is
+    deployed.
     """
     began = time.perf_counter()
-    taken = read_inputs(given)
+    taken, own = read_inputs(given), active().index.corpus.name
     ids = [one.document.id for one in taken]
 
     def look(view: CorpusView) -> None:
         if there := view.with_ids(ids):
             raise DocumentExists(next(one for one in ids if one in there))
+        placing.require(taken, view, own)
 
     return _written(taken, look, by, kept, began)
 
@@ -92,16 +97,17 @@ def change(
 ) -> Edited:
     """Replace a document; what is not given of it (`DocumentInput`) stays.
 
-    Raises DocumentMissing, ChangedMeanwhile, and as `add` does.
+    Raises DocumentMissing, ChangedMeanwhile, MoreReaders, and as `add` does.
     """
     began = time.perf_counter()
-    [taken] = read_inputs([given], document_id)
+    [taken], own = read_inputs([given], document_id), active().index.corpus.name
 
     def look(view: CorpusView) -> None:
         present = view.document(place_of(document_id, view))
         require(present, versions)
         if taken.text_of is not None and present != taken.text_of:
             raise Overtaken  # another edit has changed it since it was read
+        placing.require([taken], view, own)
 
     return _written([taken], look, by, kept, began)
 
@@ -173,7 +179,11 @@ def read_inputs(given: Sequence[DocumentInput], changed_id: str | None = None) -
     fetched = fetching.fetched(given)
     if own is not None:
         fetched = [fetched[0].with_own(own)]
-    return read(fetched, corpus, only_one=changed_id is not None)
+    there = known_now()
+    return [
+        replace(one, document=replace(one.document, collection=there.called(one.document.collection)))
+        for one in read(fetched, corpus, only_one=changed_id is not None)
+    ]
 
 
 def _with_file(taken: ReadDocument) -> ReadDocument:
@@ -274,6 +284,7 @@ class _Edit:
         row, current = advanced(index, row, before.state, after.state, self.person)
         taken = {one.document.id: one for one in self.taken}
         was, now = before.with_ids(self.ids), after.with_ids(self.ids)
+        there = known(before, index.corpus.name)
         for document_id in self.ids:
             old = before.document(was[document_id]) if document_id in was else None
             new = after.document(now[document_id]) if document_id in now else None
@@ -289,6 +300,10 @@ class _Edit:
             document.status, action = _OUTCOMES[kind]
             document.blocks = len(new_blocks)
             document.save()
+            put = None if new is None else placing.Placing.of(old.collection if old else "", new.collection, there)
+            if put is not None and put.is_new and put.collection not in edited.new_collections:
+                edited.new_collections.append(put.collection)
+            told = {} if put is None or not (put.moved or old is None) else _told(put)
             change = CorpusChange.objects.create(
                 kind=kind,
                 document=document,
@@ -297,9 +312,10 @@ class _Edit:
                 blocks_gone=[one for one in old_blocks if not after.rows_with(one)],
                 blocks_new=[one for one in new_blocks if not before.rows_with(one)],
                 by=self.person,
+                **told,
             )
             edited.changes.append(change)
-            AuditEntry.record(action, document, by=self.by, state=after.state.id, blocks=document.blocks)
+            AuditEntry.record(action, document, by=self.by, state=after.state.id, blocks=document.blocks, **told)
         GoneBlock.follow(edited.changes)
 
 
@@ -338,6 +354,11 @@ def _update(
     document.attribution, document.language, document.date = shown.attribution, shown.language, shown.date
     document.tags, document.collection = list(shown.tags), shown.collection
     document.content_hash = content_hash(shown)
+
+
+def _told(put: placing.Placing) -> dict[str, str]:
+    """What the ledger and the audit trail say of the collection that a document was put into."""
+    return {"moved_from": put.before, "collection": put.collection, "readers": str(put.readers)}
 
 
 def _block_ids(view: CorpusView, row: int | None) -> list[str]:

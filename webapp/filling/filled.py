@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from webapp.asking.shown import Passage
 
 if TYPE_CHECKING:
     from realm_core.serving.filled import Filling, FillingEvidence, Guess, Word
+    from webapp.serving.rights import Rights
 
 _LEAST_SCALE = 1.0  # of a utility's bar, so that negligible differences look small
 
@@ -47,6 +48,7 @@ class FilledBlockView:
     posterior_tenths: int
     contribution: float  # prior · likelihood
     utility_share: float  # of the largest of all blocks, −1 to 1
+    rights: Rights | None  # its document's own; None: those of the corpus
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,8 @@ class FillingView:
     blocks: tuple[FilledBlockView, ...]
 
 
-def look_at(filling: Filling) -> FillingView:
-    """Prepare a filling for the page."""
+def look_at(filling: Filling, rights: Mapping[str, Rights] | None = None) -> FillingView:
+    """Prepare a filling for the page. rights: by block id, where its document has its own."""
     best, looked_for = filling.guesses[0], filling.explained
     best_block = next((e for e in filling.evidence if e.block_id and e.block_id == filling.best_block_id), None)
     without = _marked([mask.without_retrieval for mask in filling.masks], looked_for)
@@ -80,7 +82,7 @@ def look_at(filling: Filling) -> FillingView:
             WayView("best", looked_for.best_block, best_block, from_best),
             WayView("marginal", looked_for.marginal, None, marginal),
         ),
-        blocks=_blocks(filling, looked_for),
+        blocks=_blocks(filling, looked_for, rights or {}),
     )
 
 
@@ -91,7 +93,7 @@ def _marked(masks: Sequence[Sequence[Word]], looked_for: Guess) -> tuple[tuple[W
     )
 
 
-def _blocks(filling: Filling, looked_for: Guess) -> tuple[FilledBlockView, ...]:
+def _blocks(filling: Filling, looked_for: Guess, rights: Mapping[str, Rights]) -> tuple[FilledBlockView, ...]:
     evidence = filling.evidence
     priors = add_up([block.prior for block in evidence], 1.0)
     posteriors = add_up([block.posterior for block in evidence], 1.0)
@@ -106,6 +108,7 @@ def _blocks(filling: Filling, looked_for: Guess) -> tuple[FilledBlockView, ...]:
             posterior_tenths=posterior,
             contribution=block.prior * block.likelihood,
             utility_share=(block.utility or 0.0) / scale,
+            rights=rights.get(block.block_id or ""),
         )
         for block, prior, posterior in zip(evidence, priors, posteriors, strict=True)
     )

@@ -7,7 +7,9 @@ content; errors are whole pages, as in asking.views.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Collection
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -17,6 +19,7 @@ from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from webapp.access import limits
+from webapp.access.collections import access_of
 from webapp.access.roles import Action
 from webapp.filling import service as filling
 from webapp.filling.filled import look_at
@@ -24,7 +27,12 @@ from webapp.pages.errors import refused
 from webapp.pages.guards import allowed
 from webapp.pages.htmx import HtmxRequest
 from webapp.refusals import REFUSALS
+from webapp.serving import rights
 from webapp.serving.engine import EngineUnavailable
+from webapp.serving.living import active
+
+if TYPE_CHECKING:
+    from realm_core.serving.filled import Filling
 
 # A sentence and its masked word. The first is the paper's own (Table 3), which no passage of the default corpus says;
 # the shipped models find the others there (docs/results.md).
@@ -61,8 +69,16 @@ def fill(request: HtmxRequest) -> HttpResponse:
     except REFUSALS as error:
         return _box(request, typed, error)
     whole = not request.htmx or request.htmx.history_restore_request
-    context = {"typed": typed, "shown": look_at(filled)}
+    context = {"typed": typed, "shown": look_at(filled, _rights(filled, access_of(request.user).hidden))}
     return render(request, "fill/filled.html" if whole else "fill/partial_filled.html", context)
+
+
+def _rights(filled: Filling, hidden: Collection[str]) -> dict[str, rights.Rights]:
+    """Those of blocks whose document has its own, by block id. hidden: as for `rights.of_passages`."""
+    index = active().index
+    passages = [asdict(block) for block in filled.evidence if block.block_id is not None]
+    usual = rights.of_corpus(index)
+    return {name: one for name, one in rights.of_passages(passages, index, hidden).items() if one != usual}
 
 
 def _box(request: HttpRequest, typed: dict[str, str], error: Exception | None = None) -> HttpResponse:

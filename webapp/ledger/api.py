@@ -38,7 +38,10 @@ class DocumentChangeSerializer(serializers.ModelSerializer[CorpusChange]):
 
     class Meta:
         model = CorpusChange
-        fields = ("id", "kind", "document", "title", "at", "by", "blocks_gone", "blocks_new", "state")
+        fields = (
+            *("id", "kind", "document", "title", "at", "by", "blocks_gone", "blocks_new", "state"),
+            *("moved_from", "collection", "readers"),
+        )
         read_only_fields = fields
 
     def get_blocks_gone(self, change: CorpusChange) -> int:

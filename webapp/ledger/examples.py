@@ -14,6 +14,9 @@ CHANGE: Final[dict[str, Any]] = {
     "blocks_gone": 1,
     "blocks_new": 1,
     "state": "0f6c3d9c4be1f2a3",
+    "moved_from": "board",
+    "collection": "travel",
+    "readers": "everybody who may ask",
 }
 
 TOUCHED: Final[dict[str, Any]] = {

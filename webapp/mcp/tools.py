@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.urls import reverse
@@ -14,6 +14,8 @@ from webapp.access.collections import access_of
 from webapp.articles import service as articles
 from webapp.articles.serializers import BlockSerializer
 from webapp.asking import service as asking
+from webapp.asking.api import retrieval_json
+from webapp.asking.kept_api import answer_json
 from webapp.asking.scope import MAX_VALUES
 from webapp.asking.serializers import AnswerSerializer, QuestionSerializer, RetrievalSerializer
 from webapp.asking.service import MAX_EXCLUDED
@@ -73,7 +75,7 @@ def _ask(request: Request, **question: Any) -> dict[str, Any]:
         "probability": asked.probability,
         "no_answer_probability": asked.no_answer_probability,
         "confidence": asked.reading["confidence"],
-        "evidence": [_evidence(block) for block in asked.payload["evidence"]],
+        "evidence": [_evidence(block) for block in answer_json(asked)["evidence"]],
         **{name: asked.payload[name] for name in _MADE_FROM},
     }
 
@@ -85,7 +87,7 @@ def _evidence(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _retrieve(request: Request, **question: Any) -> dict[str, Any]:
-    return asdict(asking.retrieve(asking.checked(**question, access=access_of(request.user))))
+    return retrieval_json(asking.retrieve(asking.checked(**question, access=access_of(request.user))))
 
 
 def _collections(request: Request) -> dict[str, Any]:
@@ -102,7 +104,7 @@ def _read_block(request: Request, block_id: str) -> dict[str, Any]:
 
 _MADE_FROM: Final = ("model", "index", "corpus")
 _OF_BLOCK: Final = (
-    *("rank", "block_id", "title", "section", "url", "text"),
+    *("rank", "block_id", "title", "section", "url", "licence", "attribution", "text"),
     *("prior", "likelihood", "posterior", "support"),
 )
 _QUESTION: Final = schema_of(

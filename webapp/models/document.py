@@ -119,6 +119,9 @@ class CorpusChange(models.Model):
     after = models.ForeignKey(CorpusState, on_delete=models.PROTECT, related_name="changes")
     blocks_gone = models.JSONField(default=list, help_text="Ids of blocks that are searched no more.")
     blocks_new = models.JSONField(default=list, help_text="Ids of blocks that are searched since.")
+    moved_from = models.CharField(max_length=100, blank=True, help_text="The collection before; empty: not another.")
+    collection = models.CharField(max_length=100, blank=True, help_text="Where it was put; empty: it stayed.")
+    readers = models.TextField(blank=True, help_text="Who could read that then.")
     at = models.DateTimeField(auto_now_add=True)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
 
@@ -140,6 +143,7 @@ class Purge(models.Model):
     files = models.JSONField(help_text="Each removed file with its SHA-256, and the one that took its place.")
     remaining = models.JSONField(help_text="Folders of the base that still hold documents.")
     answers = models.PositiveIntegerField(help_text="Kept answers from which passages were taken.")
+    answer_ids = models.JSONField(default=list, help_text="Their ids. Receipts that were kept before have none.")
     at = models.DateTimeField(auto_now_add=True)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
 

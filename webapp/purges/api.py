@@ -72,6 +72,10 @@ class PurgeSerializer(serializers.ModelSerializer[Purge]):
     """The receipt of a purge."""
 
     documents = serializers.ListField(child=serializers.CharField(), source="document_ids")
+    answer_ids = serializers.ListField(
+        child=serializers.UUIDField(),
+        help_text="Ids of these answers, which may have been removed since; [] where the receipt does not say them.",
+    )
     files = PurgedFileSerializer(many=True)
     remaining = serializers.ListField(
         child=serializers.CharField(),
@@ -82,7 +86,7 @@ class PurgeSerializer(serializers.ModelSerializer[Purge]):
 
     class Meta:
         model = Purge
-        fields = ("id", "at", "documents", "blocks", "answers", "files", "remaining", "holding")
+        fields = ("id", "at", "documents", "blocks", "answers", "answer_ids", "files", "remaining", "holding")
 
     @extend_schema_field(HeldFolderSerializer(many=True))
     def get_holding(self, purge: Purge) -> Any:

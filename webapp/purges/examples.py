@@ -11,7 +11,8 @@ PURGE: Final[dict[str, Any]] = {
     "at": "2026-01-31T12:05:00.000000Z",
     "documents": ["d-3f1c9a5b7e2d4c60"],
     "blocks": 1,
-    "answers": 2,
+    "answers": 1,
+    "answer_ids": ["0b6f2f5e-3a64-4d0c-9a51-6a0f3a1c7c55"],
     "files": [
         {
             "path": "living/vital-en/segments/4c1b7d2a9e5f6a30/articles.arrow",

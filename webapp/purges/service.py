@@ -139,7 +139,7 @@ def cut_purged() -> int:
     if not block_ids:
         return 0
     with transaction.atomic():
-        return cut(block_ids)
+        return len(cut(block_ids))
 
 
 def _places(index: IndexGeneration) -> list[_Place]:
@@ -247,7 +247,8 @@ def _commit(
         told = _receipt_fields(receipt)
         told["files"] += files
         told["remaining"] += elsewhere
-        purge = Purge.objects.create(index=index, document_ids=ids, answers=answers, by=by, **told)
+        told |= {"answers": len(answers), "answer_ids": answers}
+        purge = Purge.objects.create(index=index, document_ids=ids, by=by, **told)
         AuditEntry.record("document.purge", purge, by=by, documents=purge.document_ids, receipt=str(purge.pk))
         return purge
 
@@ -287,8 +288,8 @@ def emptied(document: Document, was: CorpusState, now: CorpusState, blocks: list
     return CorpusChange(kind=ChangeKind.PURGED, document=document, before=was, after=now, blocks_gone=blocks, by=by)
 
 
-def record_purged(changes: Sequence[CorpusChange]) -> int:
-    """Store changes that purge, and take their blocks out of kept answers; how many answers had one."""
+def record_purged(changes: Sequence[CorpusChange]) -> list[str]:
+    """Store changes that purge, and take their blocks out of kept answers; the ids of the answers that had one."""
     CorpusChange.objects.bulk_create(changes)
     GoneBlock.follow(changes)
     return cut({block_id for change in changes for block_id in change.blocks_gone})
@@ -331,8 +332,8 @@ def _holding_elsewhere(index: IndexGeneration, block_ids: Collection[str]) -> li
     return list(held)
 
 
-def cut(block_ids: Collection[str]) -> int:
-    """Take blocks out of all kept answers; how many answers had one."""
+def cut(block_ids: Collection[str]) -> list[str]:
+    """Take blocks out of all kept answers; the ids of the answers that had one."""
     from realm_core.serving.provenance import Answer
 
     wanted = sorted(block_ids)
@@ -351,4 +352,4 @@ def cut(block_ids: Collection[str]) -> int:
         asked.save()
         asked.evidence.all().delete()
         EvidenceBlock.keep(asked, left)
-    return len(answers)
+    return sorted(map(str, answers))

@@ -11,13 +11,14 @@ from django.shortcuts import get_object_or_404, redirect, render
 
 from webapp.documents.views import shown_document, with_corpus
 from webapp.ledger.touched import Touched
-from webapp.models import DocumentStatus, Purge
+from webapp.models import AskedAnswer, DocumentStatus, Purge
 from webapp.pages.guards import console_form, console_page, staff_member
 from webapp.purges import remaining
 from webapp.purges import service as purging
 from webapp.purges.remaining import RemovalStage
 from webapp.serving.states import EditConflict
 
+_LISTED: Final = 200  # answers of one receipt
 _UNCONFIRMED: Final = "Tick the box first: a purge cannot be undone."
 
 
@@ -55,6 +56,8 @@ def purge_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     folders = remaining.held_folders(purge)
     context = {
         "purge": purge,
+        "answers": AskedAnswer.objects.filter(pk__in=purge.answer_ids[:_LISTED]).order_by("-created_at"),
+        "unlisted": max(0, len(purge.answer_ids) - _LISTED),
         "folders": folders,
         "held": [one for one in folders if one.stage != RemovalStage.REMOVED],
         "foldable": any(one.stage == RemovalStage.ANSWERS for one in folders),

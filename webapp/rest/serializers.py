@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 from django.db.models import Model
 from django.http import QueryDict
 from rest_framework import serializers
+from rest_framework.utils import html
 
 
 class StrictCharField(serializers.CharField):
@@ -42,9 +43,11 @@ class StrictFloatField(serializers.FloatField):
 
 
 class StrictBooleanField(serializers.BooleanField):
-    """A JSON true or false; neither "yes" nor 1."""
+    """A JSON true or false, or in a form these words; neither "yes" nor 1."""
 
     def to_internal_value(self, data: Any) -> bool:
+        if html.is_html_input(getattr(self.root, "initial_data", None)):
+            data = {"true": True, "false": False}.get(data, data)
         if not isinstance(data, bool):
             self.fail("invalid", input=data)
         return data

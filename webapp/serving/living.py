@@ -107,14 +107,21 @@ def opened(index: IndexGeneration, row: CorpusState | None) -> CorpusView:
         raise EngineUnavailable("The corpus cannot be read: its files are missing or damaged.") from error
 
 
-def foreign_language_of(block_id: str) -> str | None:
-    """The code of the language of a block's document, as the deployed corpus has it; None if unknown or the models'."""
+def answering_view() -> CorpusView | None:
+    """The texts of the deployed corpus, for pages that also say without them what they know; None: unreadable."""
     deployment = Deployment.active()
     if deployment is None:
         return None
     try:
-        view = view_of(deployment.index, deployment.index.current_state)
-    except RealmError:  # what is known of a kept answer without the corpus is said all the same
+        return view_of(deployment.index, deployment.index.current_state)
+    except RealmError:
+        return None
+
+
+def foreign_language_of(block_id: str) -> str | None:
+    """The code of the language of a block's document, as the deployed corpus has it; None if unknown or the models'."""
+    view = answering_view()
+    if view is None:
         return None
     language = next((view.document(block.article_row).language for block in view.blocks_with(block_id)), "")
     code = language_code(language)

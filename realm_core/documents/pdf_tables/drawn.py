@@ -69,7 +69,7 @@ class Drawn:
 
 def drawn_on(page: PdfPage, budget: TableBudget) -> Drawn | None:
     """The lines and boxes of a page; None if there are more than are looked at."""
-    reader = _Reader(budget)
+    reader = _DrawingReader(budget)
     count, turn = pdfium.FPDFPage_CountObjects(page), TURNS.get(page.get_rotation(), PdfMatrix())
     reader.objects(count, partial(pdfium.FPDFPage_GetObject, page), turn, 0)
     budget.objects = max(budget.objects, reader.least)
@@ -79,7 +79,7 @@ def drawn_on(page: PdfPage, budget: TableBudget) -> Drawn | None:
     return None if len(drawn.across) + len(drawn.down) > _MOST_JOINED else drawn
 
 
-class _Reader:
+class _DrawingReader:
     def __init__(self, budget: TableBudget) -> None:
         self._budget = budget
         self.least = max(budget.objects - _MOST_OF_PAGE, 0)

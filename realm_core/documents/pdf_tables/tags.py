@@ -60,7 +60,7 @@ def tagged_tables(page: PdfPage, budget: TableBudget) -> list[TaggedTable]:
     tree = pdfium.FPDF_StructTree_GetForPage(page)
     if not tree:
         return []
-    reader = _Reader(budget)
+    reader = _TagReader(budget)
     try:
         for number in range(pdfium.FPDF_StructTree_CountChildren(tree)):
             if not reader.may_go_on(0):
@@ -72,7 +72,7 @@ def tagged_tables(page: PdfPage, budget: TableBudget) -> list[TaggedTable]:
     return [] if budget.is_spent else [table for table in reader.tables if not table.is_layout and table.rows]
 
 
-class _Reader:
+class _TagReader:
     def __init__(self, budget: TableBudget) -> None:
         self._budget = budget
         self.tables: list[TaggedTable] = []

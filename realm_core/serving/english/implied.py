@@ -1,4 +1,5 @@
-"""Answers that a word implies: asked for a country, “Swiss” is Switzerland; for an instrument, “trumpeter” the trumpet.
+"""Answers that a word implies: asked for a country, “Swiss” is Switzerland; for an instrument, “trumpeter” the trumpet;
+for a sport, “swimmer” is swimming.
 
 The countries' adjectives are those of The World Factbook (CIA, January 2026, in the public domain) where one country
 alone has them, and some that are as usual: Argentinian, English, Filipino, Ivorian, Kazakh, Nepalese, Scottish, Tajik,
@@ -8,7 +9,7 @@ Uzbek, Welsh.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Final
 
 from realm_core.questions.answers import normalise_answer
@@ -19,6 +20,7 @@ _ASKS_COUNTRY = re.compile(
     re.IGNORECASE,
 )
 _ASKS_INSTRUMENT = re.compile(r"\binstruments?\b|^what (?:did|does) .+ play\b", re.IGNORECASE)
+_ASKS_SPORT = re.compile(r"\bsport\b|^what (?:did|does) .+ play\b", re.IGNORECASE)
 _ASKS_OTHERWISE = re.compile(
     r"\b(?:languages?|speaks?|speaking|spoken|people|ethnic|nationality|religion"
     r"|words?|terms?|phrase|surname|the name)\b",
@@ -58,6 +60,15 @@ drummer drums|flautist flute|flutist flute|guitarist guitar|harpist harp|oboist 
 percussionist percussion|pianist piano|saxophonist saxophone|trombonist trombone|trumpeter trumpet|violinist violin
 violist viola
 """
+_ATHLETES: Final = """
+archer archery|athlete athletics|biathlete biathlon|boxer boxing|cricketer cricket|cyclist cycling
+decathlete decathlon|diver diving|fencer fencing|footballer football|golfer golf|gymnast gymnastics
+heptathlete heptathlon|jockey horse racing|judoka judo|mountaineer mountaineering|rower rowing|runner running
+sailor sailing|skater skating|skier skiing|snowboarder snowboarding|sprinter sprinting|surfer surfing|swimmer swimming
+weightlifter weightlifting|wrestler wrestling
+"""
+_PLAYER: Final = " player"
+_PAID: Final = "professional "
 
 
 def _table(text: str) -> dict[str, str]:
@@ -72,10 +83,16 @@ _OF_ADJECTIVE: Final = _table(_COUNTRIES) | {
     "sri lankan": "Sri Lanka",
 }
 _OF_MUSICIAN: Final = _table(_MUSICIANS)
+_OF_ATHLETE: Final = _table(_ATHLETES) | {
+    "figure skater": "figure skating",
+    "marathon runner": "marathon running",
+    "racing driver": "motor racing",
+    "sumo wrestler": "sumo wrestling",
+}
 _OF_JAZZ: Final = {f"jazz {musician}": instrument for musician, instrument in _OF_MUSICIAN.items()}
 
 
-def implied(question: str, keys: Iterable[str]) -> dict[str, str]:
+def implied(question: str, keys: Collection[str]) -> dict[str, str]:
     """Normalised answer → the answer of the requested kind that it implies, if it implies one.
 
     A question for a place counts as one for a country: no adjective is a place.
@@ -83,6 +100,12 @@ def implied(question: str, keys: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     if _ASKS_COUNTRY.search(question) and not _ASKS_OTHERWISE.search(question):
         found = _OF_ADJECTIVE
-    elif _ASKS_INSTRUMENT.search(question):
-        found = _OF_MUSICIAN | _OF_JAZZ
+    if _ASKS_INSTRUMENT.search(question):
+        found = found | _OF_MUSICIAN | _OF_JAZZ
+    if _ASKS_SPORT.search(question):
+        found = found | {key: sport for key in keys if (sport := _sport_of(key.removeprefix(_PAID)))}
     return {key: found[key] for key in keys if key in found}
+
+
+def _sport_of(athlete: str) -> str | None:
+    return _OF_ATHLETE.get(athlete) or (athlete.removesuffix(_PLAYER) if athlete.endswith(_PLAYER) else None)

@@ -29,7 +29,7 @@ def test_a_word_of_any_near_block_is_right(engine: Engine, monkeypatch: pytest.M
         return [(own[: one.k], scores[: one.k]) for (own, scores), one in zip(found, wanted, strict=True)]
 
     monkeypatch.setattr(retrieval, "nearest", nearest)
-    readings = [QuestionReading(typed), QuestionReading("corrected", (typed.lower(),))]
+    readings = [QuestionReading(typed), QuestionReading("corrected", {typed.lower(): "corrected"})]
     place = retrieval.meant_in(engine._corpus, readings, torch.zeros(2, 4), Wanted(5), 1.0)
     assert place == (0 if typed == "Amazon" else 1)
 
@@ -38,7 +38,7 @@ def test_a_word_of_any_near_block_is_right(engine: Engine, monkeypatch: pytest.M
 def test_a_dictionarys_entry_counts_for_less_than_the_article_behind_it(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, as_typed: float, meant: int
 ) -> None:
-    """The entry would be worth 9 − 1, the article is worth 8.5, and a reading must be better by 1."""
+    """The entry would be worth 9 − 1, the article is worth 8.5, and the error a point less."""
     found = engine.retrieve("Which river is in Brazil?", k=1, as_typed=True).blocks
     article = block_of(engine, found[0].block_id)
     entry = replace(article, url=f"{ADDRESS}Morrow")
@@ -48,5 +48,8 @@ def test_a_dictionarys_entry_counts_for_less_than_the_article_behind_it(
         return [(own[: one.k], scores[: one.k]) for (own, scores), one in zip(blocks, wanted, strict=True)]
 
     monkeypatch.setattr(retrieval, "nearest", nearest)
-    readings = [QuestionReading("capital of morroco"), QuestionReading("capital of morrow", ("morroco",))]
+    readings = [
+        QuestionReading("capital of morroco"),
+        QuestionReading("capital of morrow", {"morroco": "morrow"}, worth=-1.0),
+    ]
     assert retrieval.meant_in(engine._corpus, readings, torch.zeros(2, 4), Wanted(5), 1.0) == meant

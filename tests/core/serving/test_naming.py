@@ -85,12 +85,19 @@ def test_a_language_that_is_asked_for_is_called_as_its_article(
         ("Which instrument did he play?", ("trumpeter",), ["trumpet"]),
         ("instrument he played", ("trumpet", "jazz trumpeter"), ["trumpet"]),
         ("What was his profession?", ("trumpeter",), ["trumpeter"]),
+        ("peles sport", ("footballer",), ["football"]),
+        ("Which sport does he play?", ("professional footballer", "football"), ["football"]),
+        ("For which sport is she known?", ("tennis player",), ["tennis"]),
+        ("What is a footballer?", ("footballer",), ["footballer"]),
     ],
 )
 def test_a_wording_is_called_as_what_it_implies(question: str, texts: tuple[str, ...], shown: list[str]) -> None:
-    block = "Sushi is a Japanese dish, made in Japan. He was a jazz trumpeter and played the trumpet."
+    block = (
+        "Sushi is a Japanese dish, made in Japan. He was a jazz trumpeter and played the trumpet. "
+        "She is a tennis player, he a professional footballer, and plays football."
+    )
     wordings = [wording(text, 1 / (2 + number), block) for number, text in enumerate(texts)]
-    names = same_names(wordings, {"b": block}, {}, {}, implied(question, (one.key for one in wordings)))
+    names = same_names(wordings, {"b": block}, {}, {}, implied(question, [one.key for one in wordings]))
     assert [one.text for one in names] == shown
     assert {key for one in names for key in one.keys} == {normalise_answer(text) for text in texts}
 

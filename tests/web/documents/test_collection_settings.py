@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 from io import StringIO
 from typing import Any
 from urllib.parse import quote
@@ -117,6 +118,21 @@ def test_its_page_removes_it(board: Collection, staff: Person) -> None:
     assert staff.client.post(f"{PAGE}remove/", {"name": "board", "public": "on"}).status_code == 302
     assert not Collection.objects.exists() and AuditEntry.objects.get().action == "collection.remove"
     assert "Remove it" not in staff.client.get(f"{PAGE}?name=board").content.decode()
+
+
+def test_groups_are_of_a_private_collection(program: TokenClient, staff: Person) -> None:
+    group, curators = Group.objects.create(name="editors"), Group.objects.get(name="curators")
+    [error] = problem(put(program, "press", {"groups": ["editors"]}), 400)["errors"]
+    assert error["field"] == "groups" and "make it private" in error["detail"]
+    with pytest.raises(CommandError, match="make it private"):
+        run("set", "press", "--group", "editors")
+    page = staff.client.post(f"{PAGE}?name=press", {"groups": [group.pk, curators.pk], "weight": "1"})
+    said = unescape(page.content.decode())
+    assert page.status_code == 422 and "Only a private collection has groups" in said
+    assert "curators (a role: they also review feedback and see evaluations)" in said and "editors</label>" in said
+    assert not Collection.objects.exists()
+    assert put(program, "press", {"private": True, "groups": ["editors"]}).status_code == 201
+    assert put(program, "press", {"private": False}).status_code == 200, "its groups are kept for another time"
 
 
 def run(*arguments: str) -> str:

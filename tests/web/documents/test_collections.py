@@ -185,7 +185,7 @@ def test_a_change_that_does_not_say_where_leaves_it_there(board: Collection, pro
     body = {"title": "Vault", "text": "The word is now crane."}
     assert program.put("/api/v1/documents/vault", body, content_type="application/json").status_code == 200
     assert Document.objects.get(document_id="vault").collection == "board"
-    body["collection"] = ""
+    body |= {"collection": "", "more_readers": True}
     assert program.put("/api/v1/documents/vault", body, content_type="application/json").status_code == 200
     assert Document.objects.get(document_id="vault").collection == "tiny"
 

@@ -328,6 +328,11 @@ def test_the_pages(answering: Deployment, staff: Person, client: Any) -> None:
     done = client.post(address, {"sure": "yes"}, follow=True)
     assert done.status_code == 200 and "Receipt of a purge" in done.content.decode()
     assert "passages were taken out of 1<" in done.content.decode()
+    receipt = Purge.objects.get()
+    assert receipt.answer_ids == [str(asked.pk)] and receipt.files
+    assert f'<a href="/answers/{asked.pk}/"><bdi>{asked.question}</bdi></a>' in done.content.decode()
+    hashes = [one[name] for one in receipt.files for name in ("sha256", "successor_sha256") if one[name]]
+    assert all(f"<code>{one[:32]}<wbr>{one[32:]}</code>" in done.content.decode() for one in hashes)
     assert "purged on" in client.get(f"/answers/{asked.pk}/").content.decode()
     assert "It was purged on" in client.get("/manage/documents/document/?id=turku").content.decode()
     assert purging.PURGED_TITLE in client.get("/manage/documents/?show=purged").content.decode()

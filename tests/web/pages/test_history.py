@@ -40,6 +40,8 @@ def test_everybody_sees_their_own(engine: FakeEngine, member: Person, staff: Per
     assert _listed(staff.client) == ["Asked by Stella?"]
     assert _listed(outsider.client) == ["Asked by nobody?"]
     assert _listed(stranger) == []
+    said = "Whoever has the link of an answer and may read the collections that it was read from can see that answer."
+    assert said in member.client.get("/history/").content.decode()
     (answer,) = Page(member.client.get("/history/").content.decode()).all("p", "asked__answer")
     assert answer[1] == "Stanley Kubrick confidence 70 %"
 

@@ -49,6 +49,7 @@ class Command(OperatorCommand):
         add.add_argument("--date", type=date.fromisoformat, help="the document's own, such as 2026-01-31")
         add.add_argument("--tag", action="append", dest="tags", help="may be given several times (default: the same)")
         add.add_argument("--collection", help="its name (default: the corpus's own, which is called as the corpus is)")
+        add.add_argument("--new-collection", action="store_true", help="make it if it is not there; everybody reads it")
         touches = actions.add_parser("touched", help="say which kept answers read documents, and what of without them")
         touches.add_argument("ids", nargs="+", metavar="ID")
         touches.add_argument("--count", type=int, default=20, help="of the answers that are listed")
@@ -72,7 +73,10 @@ class Command(OperatorCommand):
 
     def handle(self, *_args: Any, action: str, **options: Any) -> None:
         if action == "add":
-            self._print_changes(documents.add(_given(options), by=None).changes)
+            edited = documents.add(_given(options), by=None)
+            self._print_changes(edited.changes)
+            for name in edited.new_collections:
+                self.stdout.write(f"“{name}” is a new collection, which everybody who may ask reads.")
         elif action == "touched":
             self._print_touched(options["ids"], max(0, options["count"]), differing=options["differing"])
         elif action == "remove":
@@ -166,7 +170,8 @@ def _given(options: dict[str, Any]) -> list[DocumentInput]:
     if len(options["sources"]) > 1 and any(options[name] for name in ("id", "title", "url")):
         raise RealmError("--id, --title and --url are for a single document.")
     about = {
-        name: options[name] for name in ("title", "url", "licence", "attribution", "language", "date", "collection")
+        name: options[name]
+        for name in ("title", "url", "licence", "attribution", "language", "date", "collection", "new_collection")
     }
     tags = None if options["tags"] is None else tuple(options["tags"])
     return [DocumentInput(_source(one), document_id=options["id"], tags=tags, **about) for one in options["sources"]]

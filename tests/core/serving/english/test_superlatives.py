@@ -72,6 +72,9 @@ def test_a_block_that_names_other_places_alone(text: str, other: bool) -> None:
     ("question", "text", "standing"),
     [
         ("largest lake in the world", "It is the world's largest lake.", Standing.SAME),
+        ("highest mountain in Sweden", "The highest point of Sweden is Kebnekaise.", Standing.SAME),
+        ("tallest peak sweden", "It is the second-highest mountain in Sweden.", Standing.OTHER),
+        ("highest building in Sweden", "The highest point of Sweden is Kebnekaise.", Standing.UNSAID),
         ("largest lake in the world", "It is the largest lake by area in Africa.", Standing.NARROWER),
         ("largest lake in the world", "It is Africa's largest lake.", Standing.NARROWER),
         ("largest lake in the world", "It is Africa's largest lake, and the largest lake on Earth.", Standing.SAME),

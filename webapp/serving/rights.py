@@ -1,0 +1,56 @@
+"""The licence and the attribution of passages: those of their documents, or else of the corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from webapp.models import Document, IndexGeneration
+from webapp.serving.living import answering_view
+
+if TYPE_CHECKING:
+    from realm_core.living.documents import LivingDocument
+    from realm_core.living.view import CorpusView
+
+
+@dataclass(frozen=True)
+class Rights:
+    """Empty: not stated."""
+
+    licence: str
+    attribution: str
+
+
+def of_corpus(index: IndexGeneration) -> Rights:
+    """Those of the corpus of an index."""
+    return Rights(index.corpus.licence, index.corpus.attribution)
+
+
+def of_passages(
+    passages: Iterable[Mapping[str, Any]], index: IndexGeneration, hidden: Collection[str] = ()
+) -> dict[str, Rights]:
+    """By block id: those of its document as it is now, or as it was last above `index`, or else of the index's corpus.
+
+    passages: blocks as answers have them. hidden: collections of which nothing is said, where a block names none.
+    """
+    told, view = list(passages), answering_view()
+    titles = {one["title"] for one in told}
+    rows = Document.objects.filter(index=index, title__in=titles).order_by("changed_at")
+    edited = {(row.title, row.url): Rights(row.licence, row.attribution) for row in rows}
+    found: dict[str, Rights] = {}
+    for one in told:
+        document = None if view is None else _document_of(one, view, hidden)
+        present = None if document is None else Rights(document.licence, document.attribution)
+        found[one["block_id"]] = present or edited.get((one["title"], one["url"])) or of_corpus(index)
+    return found
+
+
+def _document_of(told: Mapping[str, Any], view: CorpusView, hidden: Collection[str]) -> LivingDocument | None:
+    """The document of a block that is still searched, in the block's own collection."""
+    own = told.get("collection")
+    for block in view.blocks_with(told["block_id"]):
+        collection = view.collection_of(block.article_row)
+        if collection == own or (not own and collection not in hidden):
+            return view.document(block.article_row)
+    return None
