@@ -344,6 +344,8 @@ SPECTACULAR_SETTINGS = {
         "KindEnum": "webapp.jobs.serializers.KIND_CHOICES",
         "GoneEvidenceKindEnum": "webapp.asking.serializers.GONE_KINDS",
         "ScheduleStageEnum": "webapp.models.schedule.ScheduleStage",
+        "CauseEnum": "webapp.explaining.serializers.CAUSE_CHOICES",
+        "OutcomeEnum": "webapp.ledger.api.OUTCOME_CHOICES",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from rest_framework import serializers
 
@@ -27,11 +27,14 @@ class ContenderSerializer(serializers.Serializer[Any]):
     title = serializers.CharField()
 
 
+CAUSE_CHOICES: Final = [*CAUSES, NOT_READ]
+
+
 class WhySerializer(serializers.Serializer[Any]):
     """Why an answer is wrong."""
 
     cause = serializers.ChoiceField(
-        choices=[*CAUSES, NOT_READ],
+        choices=CAUSE_CHOICES,
         help_text="`right`: it is not wrong. `withheld`: the best candidate is right, but too unlikely to be given. "
         "`outweighed`: a block read holds it, another one is more probable over all blocks. `misread`: the blocks read "
         "that hold it were read as another answer, or none. `not_retrieved`: only blocks that were not read "

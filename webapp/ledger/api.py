@@ -67,6 +67,9 @@ _LIST: Final = RecordList(
 )
 
 
+OUTCOME_CHOICES: Final = [one.value for one in Outcome]
+
+
 class OutcomesSerializer(serializers.Serializer[Any]):
     """How many answers come to each outcome."""
 
@@ -112,7 +115,7 @@ class TouchedAnswerSerializer(serializers.Serializer[Any]):
         source="asked.answer_text", allow_null=True, help_text="As it was answered; null: no answer was found."
     )
     posterior = serializers.FloatField(help_text="Of these blocks together, when it was stored.")
-    outcome = serializers.ChoiceField([one.value for one in Outcome])
+    outcome = serializers.ChoiceField(OUTCOME_CHOICES)
     without = WithoutSerializer(allow_null=True, help_text="Without the blocks; null: there is no answer then.")
     asked_again = serializers.UUIDField(
         source="asked_again.pk",
