@@ -10,7 +10,7 @@ A file, or what an address led to, is held between the steps, so what is changed
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, cast
 
@@ -33,7 +33,7 @@ from webapp.documents.views import shown_document, with_corpus
 from webapp.ledger.anew import MOST_ANEW
 from webapp.ledger.touched import Touched
 from webapp.ledger.views import shown_touched
-from webapp.models import GONE, Collection
+from webapp.models import GONE, Collection, Document
 from webapp.pages.errors import status_of
 from webapp.pages.guards import console_form, staff_member
 from webapp.pages.uploads import FileField
@@ -169,6 +169,7 @@ def _form_page(
         "form": form,
         "shown": shown,
         "reasons": reasons,
+        "present": refused.present if isinstance(refused, Unreadable) else {},
         "overtaken": isinstance(refused, ChangedMeanwhile),
         "way": _form_for_source(request, forms)[0],
         "ways": [(name, label) for name, (label, _) in forms.items()],
@@ -186,16 +187,22 @@ def _say_edited(request: HttpRequest, edited: Edited) -> None:
     documents = [change.document for change in edited.changes]
     if len(documents) == 1:
         (document,) = documents
-        messages.success(request, f"“{document.title}” is in the corpus, {counted(document.blocks, 'block')}.")
+        where, blocks = _collections_of(documents), counted(document.blocks, "block")
+        messages.success(request, f"“{document.title}” is in {where}, {blocks}.")
     else:
-        blocks = sum(document.blocks for document in documents)
-        messages.success(request, f"{len(documents):,} documents are in the corpus, {counted(blocks, 'block')}.")
+        blocks = counted(sum(document.blocks for document in documents), "block")
+        messages.success(request, f"These {len(documents):,} documents are in {_collections_of(documents)} now: {blocks}.")
     warned = [document for document in documents if document.warnings]
     for document in warned[:_WARNED]:
         messages.warning(request, f"“{document.title}”: {' '.join(document.warnings)}")
     if len(warned) > _WARNED:
         more = counted(len(warned) - _WARNED, "more document")
         messages.warning(request, f"There is something to know of {more}, too; the page of each says what.")
+
+
+def _collections_of(documents: Sequence[Document]) -> str:
+    names = sorted({document.collection for document in documents})
+    return f"the collection {names[0]}" if len(names) == 1 else f"{len(names):,} collections"
 
 
 def _after_edit(edited: Edited) -> HttpResponse:

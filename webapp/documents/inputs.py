@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import unicodedata
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -46,11 +46,15 @@ _OWN: Final = ("url", "language", "collection")  # kept when a document is repla
 
 
 class Unreadable(RealmError):
-    """Documents that cannot be read: the name and the reason of each. The edit was not made."""
+    """Documents that cannot be read: the name and the reason of each. The edit was not made.
 
-    def __init__(self, *reasons: str) -> None:
+    present: titles by id of documents that are in the corpus already.
+    """
+
+    def __init__(self, *reasons: str, present: Mapping[str, str] | None = None) -> None:
         super().__init__(" ".join(reasons))
         self.reasons = reasons
+        self.present = dict(present or {})
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert done.returncode == 0 and json.loads(done.stdout)[0]["title"] == "A"
     done = subprocess.run([*command, "--name=a.pdf"], cwd=TOP, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "a.pdf is named as PDF, but its content is not: it begins '# A\\n\\nWords.\\n'.\n"
+    assert done.stderr == "a.pdf is named as PDF, but its content is not: it is text, which begins “# A”.\n"
 
 
 def test_what_readers_import() -> None:
