@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from axes.admin import AccessAttemptAdmin, AccessFailureLogAdmin, AccessLogAdmin
 from axes.models import AccessAttempt, AccessFailureLog, AccessLog
@@ -13,6 +13,10 @@ from django.db import models
 from django.http import HttpRequest
 
 from webapp.models import ApiToken, AuditEntry
+
+STAFF_MAY: Final = (
+    "An administrator: may do everything under Manage, and read and change every document, those of private collections, too."
+)
 
 
 class Audited(admin.ModelAdmin):  # type: ignore[type-arg]  # not generic at run time
@@ -53,13 +57,23 @@ class Audited(admin.ModelAdmin):  # type: ignore[type-arg]  # not generic at run
         AuditEntry.record(action, target, by=request.user, record=str(record.pk), **details)
 
 
+class _Accounts(UserAdmin):
+    """Accounts; what Django says of “staff” is true of its own administration alone."""
+
+    def get_form(self, request: HttpRequest, obj: Any = None, **named: Any) -> Any:
+        form = super().get_form(request, obj, **named)
+        if "is_staff" in form.base_fields:
+            form.base_fields["is_staff"].help_text = STAFF_MAY
+        return form
+
+
 # The models of Django and of the login locks.
 for _model, _theirs, _more in (
-    (User, UserAdmin, {"deletes_with_it": (ApiToken,), "readonly_fields": ("last_login", "date_joined")}),
+    (User, _Accounts, {"deletes_with_it": (ApiToken,), "readonly_fields": ("last_login", "date_joined")}),
     (Group, GroupAdmin, {}),
     (AccessAttempt, AccessAttemptAdmin, {}),
     (AccessFailureLog, AccessFailureLogAdmin, {}),
     (AccessLog, AccessLogAdmin, {}),
 ):
     admin.site.unregister(_model)
-    admin.site.register(_model, type(_theirs.__name__, (Audited, _theirs), _more))
+    admin.site.register(_model, type(_theirs.__name__.lstrip("_"), (Audited, _theirs), _more))
