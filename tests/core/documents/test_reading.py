@@ -35,7 +35,8 @@ def refusal(data: bytes | Path, name: str, limits: Limits = DEFAULT_LIMITS) -> s
 
 def test_bytes_and_paths(tmp_path: Path) -> None:
     [document] = read_documents(PDF, "turku.pdf", "application/pdf")
-    assert document == ParsedDocument("turku", "", (DocumentSection((), "Turku is a city.", 1),), (), "pdf")
+    section = DocumentSection((), "Turku is a city.", 1)
+    assert document == ParsedDocument("turku", "", (section,), (), "pdf", titled_by_name=True)
     path = tmp_path / "a b's.pdf"
     path.write_bytes(PDF)
     assert read_documents(path, "turku.pdf") == [document]
