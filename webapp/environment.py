@@ -58,8 +58,8 @@ def without_records(arguments: Sequence[str]) -> str:
         return ""
     named = "REALM_DATA names it" if os.environ.get(DATA_ENV) else "REALM_DATA names no other"
     return (
-        f"The data folder {data_folder()} has no records ({named}). If the service keeps its data elsewhere, say where: "
-        f"{DATA_ENV}=/the/folder manage.py {name} …; otherwise `make run` makes them."
+        f"The data folder {data_folder()} has no records ({named}). If the service keeps its data elsewhere, say "
+        f"where: {DATA_ENV}=/the/folder manage.py {name} …; otherwise `make run` makes them."
     )
 
 

@@ -7,6 +7,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -216,8 +217,8 @@ def _text(element: Any) -> str:
 
 def _rows(table: Any) -> Iterator[list[Cell]]:
     """The cells of each row. The first row heads its columns if it is marked so, or bold above one that is not."""
-    first, second, *_ = (*table.iterchildren(f"{_W}tr"), None, None)
-    is_bold = first is not None and second is not None and _all_bold(first) and not _all_bold(second)
+    first = list(islice(table.iterchildren(f"{_W}tr"), 2))
+    is_bold = len(first) == 2 and _all_bold(first[0]) and not _all_bold(first[1])
     heads_first = is_bold or table.find(f"{_W}tr/{_W}trPr/{_W}tblHeader") is not None
     # By its first column: a cell of the row above, which the next row may continue.
     merged: dict[int, Cell] = {}

@@ -23,8 +23,8 @@ _MOST_COLUMNS = 16_384  # what a spreadsheet has
 # Above the second column of two; in a table of names and values none of them is a value.
 _NAMES_OF_COLUMNS = frozenset(
     "age amount amounts cost costs count date dates description duration fee fees figure height hours length location "
-    "meaning number numbers population price prices quantity rate result role room size time times total unit value values "
-    "weight width year years".split()
+    "meaning number numbers population price prices quantity rate result role room size time times total unit value "
+    "values weight width year years".split()
 )
 _YEAR = re.compile(r"(?<![\d.,])(?:19|20)\d\d(?:\s?[/–-]\s?(?:\d\d){1,2})?(?![\d.,])")  # "2025", "2024/25"
 _DATED = re.compile(r"(?<![\d.,£$€])[12]\d{3}(?![\d.,%])")

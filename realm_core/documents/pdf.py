@@ -294,7 +294,14 @@ def _paragraphs(page: int, lines: Sequence[Line], levels: _Levels, compounds: se
     for line in lines:
         level = levels.of(page, line)
         gap = 0.0 if above is None else above.bottom - line.bottom
-        if level and paragraphs and paragraphs[-1].level == level and not parts and above and _is_next_line(above, line):
+        if (
+            level
+            and paragraphs
+            and paragraphs[-1].level == level
+            and not parts
+            and above
+            and _is_next_line(above, line)
+        ):
             paragraphs[-1].text += f" {line.text}"  # a heading of two lines
         elif level:
             _close(parts, paragraphs, compounds)

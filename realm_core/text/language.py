@@ -50,6 +50,7 @@ def foreign_language(question: str) -> str | None:
     if len(question.split()) < 3:  # a name says nothing of the language of who types it
         return None
     for languages in filter(None, (_of_first_word(question), _OF_QUESTIONS)):
+        language: str
         language, probability = _identifier(languages).classify(question)
         if language != MODELS_LANGUAGE and probability >= _SURE:
             return language
@@ -59,8 +60,8 @@ def foreign_language(question: str) -> str | None:
 def _of_first_word(question: str) -> tuple[str, ...]:
     """The models' language and those whose questions begin with this one's first word; nothing if none does.
 
-    Among so few a short question with a foreign name in it (“Wer malte die Mona Lisa?”) is told, too, and English with a
-    typing error (“wer is Paris”) stays English.
+    Among so few a short question with a foreign name in it (“Wer malte die Mona Lisa?”) is told, too, and English
+    with a typing error (“wer is Paris”) stays English.
     """
     first = question.split()[0].lower().lstrip("¿")
     languages = tuple(code for code, words in _FIRST_WORDS.items() if first in words.split())

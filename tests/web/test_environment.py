@@ -155,7 +155,12 @@ def manage(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment |= {"REALM_DATA": str(data)}
     root = Path(__file__).parents[2]
     return subprocess.run(
-        [sys.executable, "manage.py", *arguments], cwd=root, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "manage.py", *arguments],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -174,7 +179,9 @@ def test_a_command_that_finds_no_records_says_where_it_looked_and_makes_nothing(
 
 
 def test_every_command_of_ours_but_restore_needs_records() -> None:
-    ours = {path.stem for path in (Path(settings_environment.__file__).parent / "management/commands").glob("[a-z]*.py")}
+    ours = {
+        path.stem for path in (Path(settings_environment.__file__).parent / "management/commands").glob("[a-z]*.py")
+    }
     assert ours - NEED_RECORDS == {"restore"}  # into a database whose tables are made before
 
 

@@ -13,7 +13,16 @@ from realm_core.files import read_json, write_json
 from realm_core.model.identity import model_hash
 from realm_core.pace import Rests
 from tests.web.conftest import FakeEngine, Loader, Person
-from tests.web.console import ANSWERS, another_corpus, another_index, another_model, measured, question_set, whole, write_files
+from tests.web.console import (
+    ANSWERS,
+    another_corpus,
+    another_index,
+    another_model,
+    measured,
+    question_set,
+    whole,
+    write_files,
+)
 from tests.web.pages import stored
 from webapp.deployments import service as deploying
 from webapp.deployments.service import CONFIRMATION, NotConfirmed, Verdict

@@ -83,7 +83,10 @@ def test_a_table_becomes_a_set(staff: Person, file_name: str, content: str) -> N
         ("Which river?,Nile", "t.csv, line 1: it must name the columns: question, answer"),
         ("question,answer\nWhich?,Nile\n,Nile", "t.csv, line 3: `question` must be a non-empty text"),
         ("question,answer\nWhich?,", "t.csv, line 2: the column answer is empty: only files to measure by"),
-        ("question,answer\nWhich?,Svea|the Svea", "“Svea|the Svea” is in one cell; give each answer in a column of its own"),
+        (
+            "question,answer\nWhich?,Svea|the Svea",
+            "“Svea|the Svea” is in one cell; give each answer in a column of its own",
+        ),
         ('question,answer\n"Which?,Nile', "t.csv, line 2: unexpected end of data"),
         ("question,answer\nWhich?,\udcff", "t.csv is not UTF-8: save it as"),
         ("question,answer\n", "t.jsonl contains no questions"),

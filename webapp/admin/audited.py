@@ -15,7 +15,8 @@ from django.http import HttpRequest
 from webapp.models import ApiToken, AuditEntry
 
 STAFF_MAY: Final = (
-    "An administrator: may do everything under Manage, and read and change every document, those of private collections, too."
+    "An administrator: may do everything under Manage, "
+    "and read and change every document, those of private collections, too."
 )
 
 
@@ -57,14 +58,13 @@ class Audited(admin.ModelAdmin):  # type: ignore[type-arg]  # not generic at run
         AuditEntry.record(action, target, by=request.user, record=str(record.pk), **details)
 
 
-class _Accounts(UserAdmin):
+class _Accounts(UserAdmin):  # type: ignore[type-arg]  # not generic at run time
     """Accounts; what Django says of “staff” is true of its own administration alone."""
 
-    def get_form(self, request: HttpRequest, obj: Any = None, **named: Any) -> Any:
-        form = super().get_form(request, obj, **named)
-        if "is_staff" in form.base_fields:
-            form.base_fields["is_staff"].help_text = STAFF_MAY
-        return form
+    def formfield_for_dbfield(self, db_field: models.Field[Any, Any], request: HttpRequest, **named: Any) -> Any:
+        if db_field.name == "is_staff":
+            named["help_text"] = STAFF_MAY
+        return super().formfield_for_dbfield(db_field, request, **named)
 
 
 # The models of Django and of the login locks.

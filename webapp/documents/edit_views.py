@@ -191,7 +191,8 @@ def _say_edited(request: HttpRequest, edited: Edited) -> None:
         messages.success(request, f"“{document.title}” is in {where}, {blocks}.")
     else:
         blocks = counted(sum(document.blocks for document in documents), "block")
-        messages.success(request, f"These {len(documents):,} documents are in {_collections_of(documents)} now: {blocks}.")
+        where = _collections_of(documents)
+        messages.success(request, f"These {len(documents):,} documents are in {where} now: {blocks}.")
     warned = [document for document in documents if document.warnings]
     for document in warned[:_WARNED]:
         messages.warning(request, f"“{document.title}”: {' '.join(document.warnings)}")

@@ -299,14 +299,23 @@ def _read_document(
     if own is None and (wrong := _wrong_id(document.id)):
         raise DocumentRefused(document.id, wrong)
     document = replace(document, language=document.language[:LONGEST_LANGUAGE])
-    return ReadDocument(document, read.format, pdf, name=file_name, warnings=(*read.warnings, *_title_said(read, given), *said), text_of=kept)
+    return ReadDocument(
+        document,
+        read.format,
+        pdf,
+        name=file_name,
+        warnings=(*read.warnings, *_title_said(read, given), *said),
+        text_of=kept,
+    )
 
 
 def _title_said(read: ParsedDocument, given: DocumentInput) -> list[str]:
     """That nobody stated its title, which stands before each of its passages."""
     if not read.titled_by_name or given.title or not isinstance(given.source, File):
         return []
-    return [f"It states no title, so it is called “{read.title}”, as its file is; a better one helps to find its passages."]
+    return [
+        f"It states no title, so it is called “{read.title}”, as its file is; a better one helps to find its passages."
+    ]
 
 
 def _wrong_id(document_id: str) -> str:

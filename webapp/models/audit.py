@@ -21,10 +21,25 @@ _ACTIONS: Final = {
     "segments.remove": "old edits removed",
 }
 _VERBS: Final = {
-    **{"accept": "accepted", "add": "added", "change": "changed", "create": "created", "edit": "changed"},
-    **{"fetch": "fetched", "fold": "folded", "forget": "forgotten", "pin": "pinned", "purge": "purged"},
-    **{"refuse": "refused", "remove": "removed", "reopen": "reopened", "resume": "resumed", "revoke": "revoked"},
-    **{"run": "run", "start": "started", "stop": "stopped", "unpin": "unpinned"},
+    "accept": "accepted",
+    "add": "added",
+    "change": "changed",
+    "create": "created",
+    "edit": "changed",
+    "fetch": "fetched",
+    "fold": "folded",
+    "forget": "forgotten",
+    "pin": "pinned",
+    "purge": "purged",
+    "refuse": "refused",
+    "remove": "removed",
+    "reopen": "reopened",
+    "resume": "resumed",
+    "revoke": "revoked",
+    "run": "run",
+    "start": "started",
+    "stop": "stopped",
+    "unpin": "unpinned",
 }
 
 

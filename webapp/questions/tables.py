@@ -1,7 +1,7 @@
 """Question sets as tables: CSV or TSV, as a spreadsheet exports it, become JSON lines in realm_core's format.
 
-The first line names the columns: question, answer, perhaps title and context. Each cell holds one answer; further columns
-of answers are called answer, too, or answer 2, or nothing; others are ignored.
+The first line names the columns: question, answer, perhaps title and context. Each cell holds one answer; further
+columns of answers are called answer, too, or answer 2, or nothing; others are ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from realm_core.errors import RealmError
 from realm_core.questions.question_file import checked_question
 
 _ENDINGS: Final = (".csv", ".tsv")
-COLUMNS: Final = "question, answer (each further right answer in another column called answer), perhaps title and context"
+COLUMNS: Final = (
+    "question, answer (each further right answer in another column called answer), perhaps title and context"
+)
 _SEPARATOR: Final = "|"  # which people write between answers
 _ANSWER: Final = re.compile(r"(answers?([ _-]?\d+)?)?")
 
@@ -44,7 +46,9 @@ def as_lines(content: bytes, file_name: str, *, answerable: bool | None) -> byte
                 place = f"{file_name}, line {rows.line_num}"
                 made.append(_row(columns, cells, place))
                 if not made[-1]["answers"] and answerable:
-                    raise RealmError(f"{place}: the column answer is empty: only files to measure by have such questions.")
+                    raise RealmError(
+                        f"{place}: the column answer is empty: only files to measure by have such questions."
+                    )
                 checked_question(made[-1], place, answerable=answerable)
     except csv.Error as error:
         raise RealmError(f"{file_name}, line {rows.line_num}: {error}.") from None

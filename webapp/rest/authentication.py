@@ -30,7 +30,7 @@ _USE_NOTED_EVERY: Final = timedelta(minutes=1)  # limits writes by clients that 
 class TokenAuthentication(BaseAuthentication):
     """A token; an invalid one is an error (401), and its caller is not treated as anonymous.
 
-    Other schemes are ignored: they may belong to a proxy in front. One of our tokens without its scheme is an error, too.
+    So is one of our tokens without its scheme. Other schemes are ignored: they may belong to a proxy in front.
     """
 
     def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:

@@ -383,7 +383,9 @@ def _check(
                 return _NextStep(f"{index.generation} is built. {stage.label.capitalize()}.", stage, started[0])
     if not schedule.deploy:
         refusal = ready.refusal if ready is not None and checked else ""
-        return _NextStep(f"{index.generation} is built and waits to be deployed. {refusal}".strip(), failed=bool(refusal))
+        return _NextStep(
+            f"{index.generation} is built and waits to be deployed. {refusal}".strip(), failed=bool(refusal)
+        )
     wanted = _is_wanted(schedule)
     if wanted and not growth.is_larger(index.corpus, active):
         return _NextStep(f"{index.generation} is built, and has no more articles than what answers.")

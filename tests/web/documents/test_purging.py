@@ -347,7 +347,7 @@ def test_the_ledger_does_not_say_that_no_answer_had_read_it(answering: Deploymen
     for kind in ("changed", "purged"):
         told = client.get(f"/manage/documents/changes/?kind={kind}").content.decode()
         assert "none had read it" not in told and f'<a href="{address}">Receipt</a>' in told
-        assert "2 had read the document; it was purged from them." in told
+        assert "2 had read the document; it was purged from the answers." in told
         change = CorpusChange.objects.get(kind=kind)
         page = client.get(f"/manage/documents/changes/{change.pk}/").content.decode()
         assert "No kept answer" not in page and address in page

@@ -20,7 +20,9 @@ def test_a_text_that_is_too_long_to_be_typed_is_to_be_uploaded(staff: Person, an
     assert response.status_code == 413
     assert f"What is typed may have at most {settings.DATA_UPLOAD_MAX_MEMORY_SIZE:,} bytes" in page
     assert "upload a longer text as a file" in page and "Go back" in page
-    assert "At most 960 KB: upload a longer text as a file." in staff.client.get("/manage/documents/add/").content.decode()
+    assert (
+        "At most 960 KB: upload a longer text as a file." in staff.client.get("/manage/documents/add/").content.decode()
+    )
 
 
 FILES = {
