@@ -7,6 +7,11 @@ import sys
 
 def main() -> None:
     """Run the command that the arguments name."""
+    from webapp.environment import without_records
+
+    if reason := without_records(sys.argv[1:]):  # before the settings are read, which make the data folder
+        print(reason, file=sys.stderr)
+        sys.exit(2)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
     from django.core.management import execute_from_command_line
 

@@ -26,7 +26,41 @@ _FROM_CLIENTS = {
     *("accept-encoding", "accept-language", "cache-control", "content-length", "content-type", "if-match"),
     *("if-none-match", "user-agent", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-request-id"),
 }
+# Commands that read or change records which there must be already.
+NEED_RECORDS = frozenset(
+    {
+        *("ask", "backup", "changepassword", "collections", "create_token", "createsuperuser", "documents", "dumpdata"),
+        *("fill_store", "forget_person", "ingest", "register_model", "register_questions", "revoke_token"),
+        *("scheduler_alive", "setup_data", "shell", "wikipedia"),
+    }
+)
+_RECORDS = "db.sqlite3"  # in the data folder
 _LOCAL_HOSTS = {"localhost", "127.0.0.1", "[::1]"}  # this machine, as in ALLOWED_HOSTS
+
+
+def data_folder() -> Path:
+    """REALM_DATA, or var/ in the checkout."""
+    return Path(os.environ.get(DATA_ENV) or Path(__file__).resolve().parent.parent / "var").absolute()
+
+
+def records_url() -> str:
+    """DATABASE_URL, or that of SQLite in the data folder."""
+    return os.environ.get("DATABASE_URL") or f"sqlite:///{data_folder() / _RECORDS}"
+
+
+def without_records(arguments: Sequence[str]) -> str:
+    """Why a command cannot run, because there are no records yet; else nothing. Nothing is made by looking."""
+    name = arguments[0] if arguments else ""
+    if name not in NEED_RECORDS or os.environ.get("DATABASE_URL") or {"-h", "--help"} & set(arguments):
+        return ""
+    path = data_folder() / _RECORDS
+    if path.is_file() and path.stat().st_size:
+        return ""
+    named = "REALM_DATA names it" if os.environ.get(DATA_ENV) else "REALM_DATA names no other"
+    return (
+        f"The data folder {data_folder()} has no records ({named}). If the service keeps its data elsewhere, say "
+        f"where: {DATA_ENV}=/the/folder manage.py {name} …; otherwise `make run` makes them."
+    )
 
 
 def envbool(name: str, default: bool) -> bool:

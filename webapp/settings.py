@@ -57,6 +57,7 @@ from realm_core.index.choice import WantedSearch
 from webapp.environment import (
     check_production,
     checkstore,
+    data_folder,
     envbool,
     envchoice,
     envheader,
@@ -65,12 +66,13 @@ from webapp.environment import (
     envrate,
     envsearch,
     reached_by_others,
+    records_url,
     secret_key,
     shipped_model,
 )
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-REALM_DATA = Path(os.environ.get("REALM_DATA") or BASE_DIR / "var").absolute()
+REALM_DATA = data_folder()
 try:
     REALM_DATA.mkdir(parents=True, exist_ok=True)
 except OSError as error:
@@ -199,7 +201,7 @@ def _database(url: str) -> dict[str, Any]:
     return config
 
 
-DATABASES = {"default": _database(os.environ.get("DATABASE_URL") or f"sqlite:///{REALM_DATA / 'db.sqlite3'}")}
+DATABASES = {"default": _database(records_url())}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # ---- broker and cache

@@ -146,7 +146,8 @@ def _connect(parts: SplitResult, resolve: Resolve, allowed: Allowed, until: floa
     addresses = resolve(host, port)
     for address in addresses:
         if not allowed(ip_address(address.partition("%")[0])):
-            raise NotFetched(f"{host} has the address {address}, which is not of the public internet.")
+            which = f"{host} is" if address == host else f"{host} has the address {address}, which is"
+            raise NotFetched(f"{which} not of the public internet, and no other address is fetched.")
     for address in addresses:
         try:
             plain = socket.create_connection((address, port), timeout=_left(until))

@@ -279,7 +279,8 @@ class Prediction:
 class Schedule:
     """An automatic rebuild. when: in words. stage: of the run that is under way; empty: none is.
 
-    last_outcome: what came of the last run, in a sentence; last_job: its latest job.
+    last_outcome: what came of the last run, in a sentence; last_failed: whether it failed, or its index was to be
+    deployed and was not; last_job: its latest job.
     """
 
     id: int
@@ -298,6 +299,7 @@ class Schedule:
     due_at: datetime | None
     last_run_at: datetime | None
     last_outcome: str
+    last_failed: bool
     last_job: str | None
     created_by: str | None
     created_at: datetime

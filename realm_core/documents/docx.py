@@ -7,6 +7,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,12 @@ def _is_bold(element: Any) -> bool:
     return bool(runs) and all(mark is not None and mark.get(f"{_W}val") not in _OFF for mark in marks)
 
 
+def _all_bold(row: Any) -> bool:
+    """Whether every cell of a row that has words is bold, and more than one has."""
+    cells = [cell for cell in row.iterchildren(f"{_W}tc") if _text(cell).strip()]
+    return len(cells) > 1 and all(map(_is_bold, cells))
+
+
 def _link_targets(part: Any) -> dict[str, str]:
     return {key: str(relation.target_ref) for key, relation in part.rels.items() if relation.is_external}
 
@@ -209,8 +216,10 @@ def _text(element: Any) -> str:
 
 
 def _rows(table: Any) -> Iterator[list[Cell]]:
-    """The cells of each row. The first row heads its columns if it is marked so."""
-    heads_first = table.find(f"{_W}tr/{_W}trPr/{_W}tblHeader") is not None
+    """The cells of each row. The first row heads its columns if it is marked so, or bold above one that is not."""
+    first = list(islice(table.iterchildren(f"{_W}tr"), 2))
+    is_bold = len(first) == 2 and _all_bold(first[0]) and not _all_bold(first[1])
+    heads_first = is_bold or table.find(f"{_W}tr/{_W}trPr/{_W}tblHeader") is not None
     # By its first column: a cell of the row above, which the next row may continue.
     merged: dict[int, Cell] = {}
     for number, row in enumerate(table.iter(f"{_W}tr")):

@@ -20,6 +20,12 @@ from realm_core.text.language_codes import language_code
 _MOST_LINKS = 10_000
 _LONGEST_LINK = 2048
 _MOST_COLUMNS = 16_384  # what a spreadsheet has
+# Above the second column of two; in a table of names and values none of them is a value.
+_NAMES_OF_COLUMNS = frozenset(
+    "age amount amounts cost costs count date dates description duration fee fees figure height hours length location "
+    "meaning number numbers population price prices quantity rate result role room size time times total unit value "
+    "values weight width year years".split()
+)
 _YEAR = re.compile(r"(?<![\d.,])(?:19|20)\d\d(?:\s?[/–-]\s?(?:\d\d){1,2})?(?![\d.,])")  # "2025", "2024/25"
 _DATED = re.compile(r"(?<![\d.,£$€])[12]\d{3}(?![\d.,%])")
 
@@ -128,6 +134,7 @@ class Draft:
         if not self._sections:
             held = f"only a title ({title!r})" if title else "nothing that can be read"
             raise RealmError(f"holds no text: {held}.")
+        from_name = not title
         title = title or tidy_line(PurePath(self._name).stem) or "Untitled"
         sections = tuple(
             # The title stands before every passage already.
@@ -136,7 +143,7 @@ class Draft:
         )
         return ParsedDocument(
             title, language_code(self.language), sections, tuple(self._links), self._format, tuple(self._warnings),
-            identity,
+            identity, titled_by_name=from_name,
         )  # fmt: skip
 
 
@@ -145,7 +152,8 @@ def _table_sentences(rows: Sequence[Sequence[Cell]]) -> Iterator[tuple[int, str]
 
     The names of columns are those of the first rows all of whose cells are headings. If nothing is marked as a heading
     in a table of more than two columns, they are those of the first row if it is full of words and years, and of the
-    first two if the second divides a name of the first. Two columns without names are names and values. Rows of any
+    first two if the second divides a name of the first. Two columns are names and values, unless a word such as "Price"
+    or "Year" stands above the second. Rows of any
     other table are read as they are, "; " between the cells. A cell over the whole width is read alone.
     """
     widest = max(map(len, rows), default=0)
@@ -183,9 +191,11 @@ def _heading_rows(rows: Sequence[Sequence[Cell]], widest: int) -> int:
 
 def _looks_like_names(rows: Sequence[Sequence[Cell]], widest: int) -> bool:
     """Whether the first row is full of words without digits, and of years above other numbers ("Budget 2025")."""
-    if widest <= 2 or len(rows[0]) < widest:
-        return False
     first = [cell.text for cell in rows[0]]
+    if widest == 2:  # most are names and values
+        return len(rows) > 2 and len(first) == 2 and first[1].casefold().strip(" :") in _NAMES_OF_COLUMNS
+    if len(first) < widest:
+        return False
     words = [any(map(str.isalpha, text)) and not _has_digit(text) for text in first]
     years = [bool(_YEAR.search(text)) and not _has_digit(_YEAR.sub("", text)) for text in first]
     if not all(word or year for word, year in zip(words[1:], years[1:], strict=True)):

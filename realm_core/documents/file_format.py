@@ -126,7 +126,7 @@ def _kind(path: Path, start: bytes, suffixes: list[str], declared_type: str | No
     # Any text may be plain text, Markdown, a table, JSON lines or a piece of HTML: only a claim can tell.
     for claim, claimed in (("is named as", named), ("is declared as", declared)):
         if claimed in ("pdf", "docx", "parquet", "zim"):
-            raise RealmError(f"{claim} {FILE_FORMATS[claimed]}, but its content is not: it begins {_shown(start)}.")
+            raise RealmError(f"{claim} {FILE_FORMATS[claimed]}, but its content is not: {_shown(start)}.")
     if named and declared and named != declared and "text" not in (named, declared):
         raise RealmError(f"is named as {FILE_FORMATS[named]}, but declared as {FILE_FORMATS[declared]}.")
     if suffixes[-1:] == [".xml"]:
@@ -190,4 +190,8 @@ def _beginning(start: bytes) -> str:
 
 
 def _shown(start: bytes) -> str:
-    return repr(start[:16])[1:]
+    """What a person can tell of a file's beginning."""
+    text = start[:40].split(b"\n")[0].strip()
+    if text.isascii() and text.decode("ascii", "replace").isprintable() and text:
+        return f"it is text, which begins “{text.decode('ascii')}”"
+    return "it is damaged, or of another format"

@@ -35,6 +35,7 @@ _RUNNING_ROWS = 2  # of a table that may be a running header
 _LARGER = 1.15  # than most of the text: a heading
 _LONGEST_HEADING = 150
 _HEADING_LINES = 3
+_LINE_OF_A_HEADING = 1.8  # at most, from one line of a heading to its next: of the height of its type
 _SAME_SIZE = 0.97
 _GAP = 1.4  # of the usual distance between lines: a new paragraph
 _SHORT_LINE = 0.8  # of the longest usual line: its paragraph may end there
@@ -200,8 +201,14 @@ class _Levels:
         height = max((line.height for line in lines), default=0.0)
         if height <= self._usual * _LARGER:
             return ""
-        largest = [line.text for line in lines if line.table is None and line.height > height * _SAME_SIZE]
-        title = " ".join(largest[:_HEADING_LINES])
+        largest: list[Line] = []
+        for line in lines:
+            is_large = line.table is None and line.height > height * _SAME_SIZE
+            if largest and not (is_large and _is_next_line(largest[-1], line)):
+                break  # below other text, as large a line is a heading
+            if is_large:
+                largest.append(line)
+        title = " ".join(line.text for line in largest[:_HEADING_LINES])
         return title if len(title) <= _LONGEST_HEADING and any(map(str.isalpha, title)) else ""
 
     def of(self, page: int, line: Line) -> int:
@@ -287,7 +294,14 @@ def _paragraphs(page: int, lines: Sequence[Line], levels: _Levels, compounds: se
     for line in lines:
         level = levels.of(page, line)
         gap = 0.0 if above is None else above.bottom - line.bottom
-        if level and paragraphs and paragraphs[-1].level == level and not parts and 0 < gap < line.height * 1.8:
+        if (
+            level
+            and paragraphs
+            and paragraphs[-1].level == level
+            and not parts
+            and above
+            and _is_next_line(above, line)
+        ):
             paragraphs[-1].text += f" {line.text}"  # a heading of two lines
         elif level:
             _close(parts, paragraphs, compounds)
@@ -305,6 +319,11 @@ def _paragraphs(page: int, lines: Sequence[Line], levels: _Levels, compounds: se
         above = line
     _close(parts, paragraphs, compounds)
     return paragraphs
+
+
+def _is_next_line(above: Line, line: Line) -> bool:
+    """Whether a line of a heading goes on in the next one."""
+    return 0 < above.bottom - line.bottom < line.height * _LINE_OF_A_HEADING
 
 
 def _close(parts: list[str], paragraphs: list[_Paragraph], compounds: set[str]) -> None:

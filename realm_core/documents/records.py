@@ -32,6 +32,7 @@ class ParsedDocument:
     warnings:  sentences about what was guessed or not read.
     identity:  of a record that has an id (JSON lines, Parquet, MediaWiki, ZIM); else "".
     url:       where a record says that it is from; else "".
+    titled_by_name: whether its title is the name of its file, for want of another.
     date, tags, licence, attribution, collection: as a row of JSON lines or Parquet states them (`records.Stated` of
                `corpus`).
     """
@@ -49,6 +50,7 @@ class ParsedDocument:
     licence: str | None = None
     attribution: str | None = None
     collection: str = ""
+    titled_by_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)

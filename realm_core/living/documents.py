@@ -21,12 +21,21 @@ MAX_URL_CHARACTERS = 2048
 class DocumentRefused(RealmError):
     """A document cannot be accepted, or does not exist; document_id names it. Its edit was not made.
 
-    reasons: by document, where several are refused.
+    reasons: by document, where several are refused. present: titles by id of documents that the corpus has, which these
+    would only repeat.
     """
 
-    def __init__(self, document_id: str, reason: str, others: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        document_id: str,
+        reason: str,
+        others: Mapping[str, str] | None = None,
+        *,
+        present: Mapping[str, str] | None = None,
+    ) -> None:
         self.document_id = document_id
         self.reasons = {document_id: reason, **(others or {})}
+        self.present = dict(present or {})
         super().__init__(" ".join(self.reasons.values()))
 
 

@@ -109,14 +109,22 @@ def _refuse_equal(view: CorpusView, documents: Sequence[LivingDocument], dying: 
         if row not in dying:
             article = view.article(row)
             known[article.title, article.text, view.collection_of(row)] = article.id
-    reasons = {}
+    there = set(known.values())
+    reasons: dict[str, str] = {}
+    present: dict[str, str] = {}
     for document in documents:
         twin = known.setdefault((document.title, document.text, document.collection), document.id)
-        if twin != document.id:
-            reasons[document.id] = f"The document {document.id!r} has the same title and text as {twin!r}."
+        if twin == document.id:
+            continue
+        if twin in there:
+            where = f"the collection {document.collection}" if document.collection else "the corpus"
+            reasons[document.id] = f"“{document.title}” is in {where} already, with the same text (id {twin})."
+            present[twin] = document.title
+        else:  # an id of either may be new, and say nothing
+            reasons[document.id] = f"“{document.title}” is given twice, with the same text."
     if reasons:
         first, *others = reasons
-        raise DocumentRefused(first, reasons[first], {one: reasons[one] for one in others})
+        raise DocumentRefused(first, reasons[first], {one: reasons[one] for one in others}, present=present)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 
 MODELS_LANGUAGE = "en"  # of the questions and texts that the shipped models were trained on
 _OF_QUESTIONS: Final = ("de", "en", "es", "fr", "it", "nl", "pt")
+# Words that questions begin with, of which none is English. “Was”, “wie” and “wat” are, or are typed for English ones.
+_FIRST_WORDS: Final = {
+    "de": "wer wem wessen wann wo warum wieso weshalb woher wohin wieviel welche welcher welches welchen welchem",
+    "es": "quién quien quiénes qué que cuál cual cuándo cuando dónde donde cómo como cuánto cuántos cuantos cuántas",
+    "fr": "qui que qu'est quand où quel quelle quels quelles pourquoi comment combien",
+    "it": "chi dove quando perché quanto quanti quale quali",
+    "nl": "wanneer waar waarom welke hoeveel",
+    "pt": "quem onde quando como quanto quantos qual quais",
+}
 _NONE: Final = "zxx"  # of what is in no language: figures, data, program listings
 # Without dialects and the smallest languages: one text in ten of a large language is near one of these, too.
 _OF_TEXTS: Final = (
@@ -40,8 +49,23 @@ def foreign_language(question: str) -> str | None:
     """The code of a question's language, None if it is the models' own or uncertain."""
     if len(question.split()) < 3:  # a name says nothing of the language of who types it
         return None
-    language, probability = _identifier(_OF_QUESTIONS).classify(question)
-    return language if language != MODELS_LANGUAGE and probability >= _SURE else None
+    for languages in filter(None, (_of_first_word(question), _OF_QUESTIONS)):
+        language: str
+        language, probability = _identifier(languages).classify(question)
+        if language != MODELS_LANGUAGE and probability >= _SURE:
+            return language
+    return None
+
+
+def _of_first_word(question: str) -> tuple[str, ...]:
+    """The models' language and those whose questions begin with this one's first word; nothing if none does.
+
+    Among so few a short question with a foreign name in it (“Wer malte die Mona Lisa?”) is told, too, and English
+    with a typing error (“wer is Paris”) stays English.
+    """
+    first = question.split()[0].lower().lstrip("¿")
+    languages = tuple(code for code, words in _FIRST_WORDS.items() if first in words.split())
+    return (MODELS_LANGUAGE, *languages) if languages else ()
 
 
 def text_language(text: str) -> str | None:

@@ -1,7 +1,8 @@
-// A diagram that has changed takes the old one's place once it has been loaded, so nothing flickers: htmx keeps the
-// image (hx-preserve), and its figure says which address it should have by now.
+// What the console's pages do by themselves. Every page works without this file.
 "use strict";
 
+// A diagram that has changed takes the old one's place once it has been loaded, so nothing flickers: htmx keeps the
+// image (hx-preserve), and its figure says which address it should have by now.
 document.addEventListener("htmx:afterSwap", () => {
   for (const figure of document.querySelectorAll("figure[data-image]")) {
     const image = figure.querySelector("img");
@@ -15,3 +16,28 @@ document.addEventListener("htmx:afterSwap", () => {
     );
   }
 });
+
+// A text that is larger than a request may be is not sent: the server could only refuse all of it.
+const bytesOf = (text) => new TextEncoder().encode(text.replace(/\r?\n/g, "\r\n")).length; // as a form sends it
+for (const area of document.querySelectorAll("textarea[data-most-bytes]")) {
+  const most = Number(area.dataset.mostBytes);
+  const told = document.createElement("p");
+  told.className = "error";
+  told.setAttribute("role", "alert");
+  told.hidden = true;
+  area.after(told);
+  const fits = () => {
+    const size = area.value.length * 4 < most ? 0 : bytesOf(area.value);
+    const kilobytes = (bytes) => `${Math.ceil(bytes / 1024).toLocaleString("en")} KB`;
+    told.textContent =
+      size > most ? `This is ${kilobytes(size)}, and at most ${kilobytes(most)} can be typed: upload it as a file.` : "";
+    told.hidden = size <= most;
+    return size <= most;
+  };
+  area.addEventListener("input", fits);
+  area.form.addEventListener("submit", (event) => {
+    if (fits()) return;
+    event.preventDefault();
+    area.focus();
+  });
+}

@@ -15,6 +15,7 @@ from pytest_django.live_server_helper import LiveServer
 from tests.web.conftest import Person
 from tests.web.documents.conftest import answering, deployed, folders  # noqa: F401  (fixtures)
 from webapp.asking import service as asking
+from webapp.documents.forms import TextForm
 from webapp.models import AskedAnswer, Deployment
 
 PHONE: ViewportSize = {"width": 390, "height": 844}
@@ -69,7 +70,9 @@ def test_upload_ask_change_remove_the_ledger_and_a_purge_on_a_phone(
     fits("refused")
     page.get_by_label("Files").set_input_files([turku, oulu])
     page.get_by_role("button", name="Add", exact=True).click()
-    expect(page.get_by_role("status").first).to_contain_text("2 documents are in the corpus, 2 blocks.")
+    expect(page.get_by_role("status").first).to_contain_text(
+        re.compile("These 2 documents are in the collection .* now: 2 blocks.")
+    )
     page.get_by_role("link", name="Turku", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Turku")
     fits("document")
@@ -177,3 +180,25 @@ def test_upload_change_remove_and_the_ledger_on_a_desktop(
     expect(page.get_by_role("columnheader", name="Kept answers")).to_be_visible()
     expect(page.locator("tbody tr")).to_have_count(3)
     fits("ledger")
+
+
+def test_a_text_that_is_too_long_is_not_sent_and_stays(
+    live_server: LiveServer,
+    deployed: Deployment,  # noqa: F811
+    page: Page,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(TextForm.base_fields["text"].widget.attrs, "data-most-bytes", 2048)
+    page.goto(f"{live_server.url}/manage/documents/add/")
+    page.get_by_label("Title").fill("Turku")
+    page.get_by_label("Text").fill("Å\n" * 600)  # 1,200 characters, 2,400 bytes as they are sent
+    said = page.get_by_role("alert").filter(
+        has_text="This is 3 KB, and at most 2 KB can be typed: upload it as a file."
+    )
+    expect(said).to_be_visible()
+    page.get_by_role("button", name="Add it").click()
+    expect(page.get_by_label("Text")).to_be_focused()
+    expect(page.get_by_label("Text")).to_have_value("Å\n" * 600)
+    expect(said).to_be_visible()
+    page.get_by_label("Text").fill("Å\n" * 500)
+    expect(said).to_have_count(0)

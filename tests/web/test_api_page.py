@@ -59,7 +59,7 @@ def test_a_call_names_this_server_and_holds_the_example(page: str) -> None:
     (section,) = re.findall(r'<section [^>]*aria-labelledby="ask">.*?</section>', page, re.DOTALL)
     call = unescape(re.findall(r"<pre[^>]*><code>(curl.*?)</code>", section, re.DOTALL)[0])
     assert call.startswith(
-        'curl -X POST \\\n  -H "Authorization: Bearer $TOKEN" \\\n  -H "Content-Type: application/json"'
+        'curl -X POST \\\n  -H "Authorization: Bearer $REALM_TOKEN" \\\n  -H "Content-Type: application/json"'
     )
     assert call.endswith("http://testserver/api/v1/ask")
     assert re.search(r"-d '\{\s*\"question\": \"", call)

@@ -54,6 +54,18 @@ def test_tokens_end(engine: FakeEngine, member: Person) -> None:
     assert len(engine.asked) == 1
 
 
+@pytest.mark.parametrize("scheme", ["", "Token "])
+@pytest.mark.parametrize("address", ["ask", "mcp"])
+def test_a_token_without_its_scheme_is_never_taken_for_somebody_anonymous(
+    engine: FakeEngine, member: Person, scheme: str, address: str
+) -> None:
+    _, good = ApiToken.issue(member.user, "test", ["ask"])
+    client = Client(headers={"Authorization": f"{scheme}{good}"})
+    response = post(client, "ask", QUESTION) if address == "ask" else client.post("/mcp", {})
+    assert "Authorization: Bearer realm_…" in problem(response, 401)["detail"]
+    assert engine.asked == []
+
+
 def test_other_schemes_are_left_to_whoever_asked_for_them(engine: FakeEngine) -> None:
     assert post(Client(headers={"Authorization": "Basic YTpi"}), "ask", QUESTION).status_code == 201
 

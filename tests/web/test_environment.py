@@ -14,7 +14,19 @@ from django.core.exceptions import ImproperlyConfigured
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from realm_core.index.choice import MilvusServer
-from webapp.environment import checkstore, envbool, envchoice, envint, envlist, envrate, envsearch, secret_key
+from webapp import environment as settings_environment
+from webapp.environment import (
+    NEED_RECORDS,
+    checkstore,
+    envbool,
+    envchoice,
+    envint,
+    envlist,
+    envrate,
+    envsearch,
+    secret_key,
+    without_records,
+)
 from webapp.settings import _database
 
 
@@ -136,3 +148,49 @@ def test_where_blocks_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REALM_MILVUS_URI", "http://milvus:19530")
     monkeypatch.setenv("REALM_MILVUS_TOKEN", "root:secret")
     assert envsearch() == MilvusServer("http://milvus:19530", "root:secret")
+
+
+def manage(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    environment |= {"REALM_DATA": str(data)}
+    root = Path(__file__).parents[2]
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("there", ["nothing", "an empty database"])
+def test_a_command_that_finds_no_records_says_where_it_looked_and_makes_nothing(tmp_path: Path, there: str) -> None:
+    data = tmp_path / "data"
+    if there != "nothing":  # as an earlier version left it
+        data.mkdir()
+        (data / "db.sqlite3").touch()
+    before = sorted(tmp_path.rglob("*"))
+    ran = manage(data, "ask", "Who?")
+    assert ran.returncode == 2 and "Traceback" not in ran.stderr
+    assert f"The data folder {data} has no records" in ran.stderr
+    assert "REALM_DATA=/the/folder manage.py ask …" in ran.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_every_command_of_ours_but_restore_needs_records() -> None:
+    ours = {
+        path.stem for path in (Path(settings_environment.__file__).parent / "management/commands").glob("[a-z]*.py")
+    }
+    assert ours - NEED_RECORDS == {"restore"}  # into a database whose tables are made before
+
+
+def test_a_command_that_needs_no_records_runs_without_and_help_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.setenv("REALM_DATA", str(tmp_path))
+    assert without_records(["migrate"]) == without_records([]) == without_records(["ask", "--help"]) == ""
+    assert without_records(["ask", "Who?"])
+    monkeypatch.setenv("DATABASE_URL", "postgres://realm@host/realm")  # says itself whether it is there
+    assert without_records(["ask", "Who?"]) == ""

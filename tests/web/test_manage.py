@@ -287,7 +287,7 @@ def test_stop_and_resume(
     assert b"cannot be resumed" in staff.client.post(f"/manage/jobs/{job.pk}/resume/", follow=True).content
     written = [(one.action, one.by, one.job) for one in AuditEntry.objects.order_by("pk")]
     assert written == [(f"job.{action}", staff.user, job) for action in ("stop", "resume")]
-    assert "Stella: job.stop" in staff.client.get(f"/manage/jobs/{job.pk}/").content.decode()
+    assert "Stella: job stopped" in staff.client.get(f"/manage/jobs/{job.pk}/").content.decode()
 
 
 def test_settings_that_differ_stand_out(staff: Person) -> None:

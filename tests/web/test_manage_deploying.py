@@ -13,7 +13,16 @@ from realm_core.files import read_json, write_json
 from realm_core.model.identity import model_hash
 from realm_core.pace import Rests
 from tests.web.conftest import FakeEngine, Loader, Person
-from tests.web.console import ANSWERS, another_index, another_model, measured, question_set, whole, write_files
+from tests.web.console import (
+    ANSWERS,
+    another_corpus,
+    another_index,
+    another_model,
+    measured,
+    question_set,
+    whole,
+    write_files,
+)
 from tests.web.pages import stored
 from webapp.deployments import service as deploying
 from webapp.deployments.service import CONFIRMATION, NotConfirmed, Verdict
@@ -58,6 +67,29 @@ def test_the_same_model_over_another_index_of_the_corpus_raises_no_doubt(now: De
     ]
     deployed = deploying.deploy(again, note="why")
     assert (Deployment.active(), deployed.note) == (deployed, "why")
+
+
+@pytest.mark.parametrize(("articles", "verdict"), [(4, Verdict.DOUBT), (9_600, Verdict.GOOD)])
+def test_how_many_articles_go_and_come_is_said_and_a_loss_of_most_needs_a_person(
+    now: Deployment, articles: int, verdict: Verdict
+) -> None:
+    corpus = another_corpus("rooms", articles=articles, blocks=articles)
+    small = another_index(now.model, corpus=corpus)
+    write_files(now.model, small, corpus)
+    measured(now.model, now.index, questions := question_set(), ANSWERS)
+    measured(now.model, small, questions, ANSWERS)
+    (size,) = (one for one in deploying.check(small).findings if one.about == "Articles")
+    assert size.verdict is verdict
+    if articles == 4:
+        assert size.says == (
+            f"4 articles in 4 blocks take the place of {now.index.corpus.articles:,} articles in "
+            f"{now.index.corpus.blocks:,} blocks (−10,029 articles, −20,996 blocks): "
+            "questions are answered from rooms alone then, and no longer from vital-en."
+        )
+        with pytest.raises(NotConfirmed, match="take the place"):
+            deploying.deploy(small)
+    else:
+        deploying.deploy(small)
 
 
 def test_the_check_reads_with_rests_for_those_who_ask_meanwhile(

@@ -82,7 +82,11 @@ def test_a_table_becomes_a_set(staff: Person, file_name: str, content: str) -> N
     [
         ("Which river?,Nile", "t.csv, line 1: it must name the columns: question, answer"),
         ("question,answer\nWhich?,Nile\n,Nile", "t.csv, line 3: `question` must be a non-empty text"),
-        ("question,answer\nWhich?,", "t.csv, line 2: `answers` must be a list of non-empty texts, and not empty"),
+        ("question,answer\nWhich?,", "t.csv, line 2: the column answer is empty: only files to measure by"),
+        (
+            "question,answer\nWhich?,Svea|the Svea",
+            "“Svea|the Svea” is in one cell; give each answer in a column of its own",
+        ),
         ('question,answer\n"Which?,Nile', "t.csv, line 2: unexpected end of data"),
         ("question,answer\nWhich?,\udcff", "t.csv is not UTF-8: save it as"),
         ("question,answer\n", "t.jsonl contains no questions"),
@@ -92,6 +96,7 @@ def test_what_is_no_table_of_questions_is_refused(staff: Person, content: str, s
     file = SimpleUploadedFile("t.csv", content.encode(errors="surrogateescape"))
     response = staff.client.post(reverse("manage-questions"), {"file": file, "purpose": "learn"})
     assert response.status_code == 422 and says in response.content.decode() and not QuestionSet.objects.exists()
+    assert "each further right answer in another column called answer" in response.content.decode()
 
 
 def test_a_table_to_measure_by_has_questions_without_an_answer(tmp_path: Path) -> None:

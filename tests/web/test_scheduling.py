@@ -14,7 +14,8 @@ from tests.web.conftest import Person
 from tests.web.console import another_corpus, another_model
 from tests.web.operating import evaluation, question_set
 from tests.web.pages import stored
-from webapp.deployments.service import Verdict
+from webapp.deployments import service as deploying
+from webapp.deployments.service import Finding, PairCheck, Verdict
 from webapp.models import (
     AuditEntry,
     CorpusSnapshot,
@@ -133,8 +134,15 @@ def test_a_weekly_rebuild_has_this_week_s_text_in_it(quality: list[Verdict]) -> 
 
 
 @pytest.mark.parametrize("verdict", [Verdict.DOUBT, Verdict.BAD])
-def test_what_leaves_a_doubt_waits_for_a_person(quality: list[Verdict], verdict: Verdict) -> None:
-    quality[0] = verdict
+def test_what_leaves_a_doubt_waits_for_a_person_and_is_said_whole(
+    monkeypatch: pytest.MonkeyPatch, staff: Person, verdict: Verdict
+) -> None:
+    says = " ".join(f"Reason {number:03} why it is not deployed." for number in range(20))
+
+    def check(index: IndexGeneration, model: ModelVersion | None = None) -> PairCheck:
+        return PairCheck(model or index.model, index, Deployment.active(), (Finding("Quality", verdict, says),))
+
+    monkeypatch.setattr(deploying, "check", check)
     before, one = Deployment.active(), week()
     run_now(one, by=None)
     for _ in range(4):
@@ -142,7 +150,11 @@ def test_what_leaves_a_doubt_waits_for_a_person(quality: list[Verdict], verdict:
         advance()
     one.refresh_from_db()
     assert Deployment.active() == before and one.stage == ""
-    assert one.last_outcome == "new is built, and was not deployed: As said."
+    assert one.last_outcome == f"new is built, and was not deployed: {says}" and one.last_failed
+    assert says in staff.client.get("/manage/").content.decode()
+    one.enabled, one.last_run_at = False, timezone.now() - timedelta(days=2)
+    one.save()
+    assert says not in staff.client.get("/manage/").content.decode()  # it was put aside long ago
 
 
 @pytest.mark.parametrize("jobs_done", [0, 1, 2])
@@ -156,6 +168,9 @@ def test_a_run_whose_job_fails_is_over_and_says_so(quality: list[Verdict], jobs_
     assert advance() == []
     one.refresh_from_db()
     assert one.stage == "" and "It broke." in one.last_outcome and Deployment.active() == before
+    assert one.last_failed
+    run_now(one, by=None)
+    assert not one.last_failed  # it is under way again
 
 
 def test_the_same_text_again_is_nothing_new() -> None:

@@ -79,7 +79,7 @@ def test_what_an_address_leads_to(server: str) -> None:
 )  # fmt: skip
 def test_a_private_address_is_refused(address: str, server: str) -> None:
     assert not is_public(ip_address(address))
-    with pytest.raises(NotFetched, match="not of the public internet"):
+    with pytest.raises(NotFetched, match="is not of the public internet"):
         fetch(server, resolve=lambda _host, _port: ["93.184.215.14", address])
 
 
@@ -102,7 +102,7 @@ def test_the_address_that_was_checked_is_the_one_that_is_connected_to(server: st
 @pytest.mark.parametrize(
     ("path", "says"),
     [
-        ("/inside", "169.254.169.254, which is not of the public internet"),
+        ("/inside", "169.254.169.254 is not of the public internet, and no other"),
         ("/loop", "redirects more than 5 times"),
         ("/missing", "status 404"),
         ("/large", "more than 0 MiB"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Final
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from webapp.models import AuditEntry
+from webapp.models.audit import action_in_words
 from webapp.pages.guards import console_page
 from webapp.pages.paging import numbered_page
 
@@ -34,10 +36,11 @@ def audit_trail(request: HttpRequest) -> HttpResponse:
             trouble = f"“{day[:20]}” is no date; write it as 2026-01-31."
         else:
             entries = entries.filter(at__gte=start, at__lt=end)
+    actions = AuditEntry.objects.order_by("action").values_list("action", flat=True).distinct()
     context = {
         "page": numbered_page(request, entries, _PAGE_SIZE),
         "names": AuditEntry.objects.order_by("name").values_list("name", flat=True).distinct(),
-        "actions": AuditEntry.objects.order_by("action").values_list("action", flat=True).distinct(),
+        "actions": sorted(((one, action_in_words(one)) for one in actions), key=itemgetter(1)),
         "name": name,
         "action": action,
         "day": day,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from axes.admin import AccessAttemptAdmin, AccessFailureLogAdmin, AccessLogAdmin
 from axes.models import AccessAttempt, AccessFailureLog, AccessLog
@@ -13,6 +13,11 @@ from django.db import models
 from django.http import HttpRequest
 
 from webapp.models import ApiToken, AuditEntry
+
+STAFF_MAY: Final = (
+    "An administrator: may do everything under Manage, "
+    "and read and change every document, those of private collections, too."
+)
 
 
 class Audited(admin.ModelAdmin):  # type: ignore[type-arg]  # not generic at run time
@@ -53,13 +58,22 @@ class Audited(admin.ModelAdmin):  # type: ignore[type-arg]  # not generic at run
         AuditEntry.record(action, target, by=request.user, record=str(record.pk), **details)
 
 
+class _Accounts(UserAdmin):  # type: ignore[type-arg]  # not generic at run time
+    """Accounts; what Django says of “staff” is true of its own administration alone."""
+
+    def formfield_for_dbfield(self, db_field: models.Field[Any, Any], request: HttpRequest, **named: Any) -> Any:
+        if db_field.name == "is_staff":
+            named["help_text"] = STAFF_MAY
+        return super().formfield_for_dbfield(db_field, request, **named)
+
+
 # The models of Django and of the login locks.
 for _model, _theirs, _more in (
-    (User, UserAdmin, {"deletes_with_it": (ApiToken,), "readonly_fields": ("last_login", "date_joined")}),
+    (User, _Accounts, {"deletes_with_it": (ApiToken,), "readonly_fields": ("last_login", "date_joined")}),
     (Group, GroupAdmin, {}),
     (AccessAttempt, AccessAttemptAdmin, {}),
     (AccessFailureLog, AccessFailureLogAdmin, {}),
     (AccessLog, AccessLogAdmin, {}),
 ):
     admin.site.unregister(_model)
-    admin.site.register(_model, type(_theirs.__name__, (Audited, _theirs), _more))
+    admin.site.register(_model, type(_theirs.__name__.lstrip("_"), (Audited, _theirs), _more))

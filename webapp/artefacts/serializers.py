@@ -20,6 +20,7 @@ from webapp.models import (
     SpanSet,
 )
 from webapp.questions.service import LARGEST_FILE_BYTES
+from webapp.questions.tables import COLUMNS
 from webapp.rest.serializers import (
     RecordSerializer,
     StrictCharField,
@@ -115,8 +116,8 @@ class NewQuestionSetSerializer(StrictSerializer):
     """A question set to add."""
 
     file = serializers.FileField(
-        help_text="JSON lines, a question each: question, answers, and title or context if known; or a table, CSV or "
-        f"TSV, whose first line names these columns. At most {LARGEST_FILE_BYTES >> 20} MB."
+        help_text="JSON lines, a question each: question, answers (a list), and title or context if known; or a "
+        f"table, CSV or TSV, whose first line names the columns: {COLUMNS}. At most {LARGEST_FILE_BYTES >> 20} MB."
     )
     purpose = serializers.ChoiceField(
         Purpose.choices, help_text="Models are never trained on questions that they are measured by."

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -31,11 +32,12 @@ from realm_core.object_store import get_folder
 from realm_core.pace import low_priority
 from webapp.documents import bringing, lineage
 from webapp.evaluations import service as comparing
-from webapp.models import AuditEntry, CorpusState, Deployment, Evaluation, IndexGeneration, ModelVersion
+from webapp.models import AuditEntry, CorpusSnapshot, CorpusState, Deployment, Evaluation, IndexGeneration, ModelVersion
 from webapp.purges import masks
 from webapp.refusals import StateConflict
 from webapp.serving.states import EditConflict
 from webapp.storage.places import resolve
+from webapp.text import counted
 
 _QUALITY = "Quality"
 # In a model's configuration, until `calibrate` has fitted them.
@@ -46,6 +48,10 @@ UNFITTED_CONFIDENCE = {
     "confidence_margin": 0.0,
 }
 _EDITED = "Edited documents"
+_ARTICLES = "Articles"
+# What is looked at by a person who deploys, and accepted where a person had a corpus made to be deployed.
+_ACCEPTED = frozenset({_QUALITY, _ARTICLES})
+_FEWER: Final = 0.5  # of the articles that answer now: a person confirms that the others shall go
 CONFIRMATION = "I have read this and want to deploy it anyway."
 
 
@@ -92,8 +98,8 @@ class PairCheck:
 
     @property
     def only_unmeasured(self) -> bool:
-        """Whether nothing is doubted but how well it answers, because that was never measured."""
-        return all(one.about == _QUALITY for one in self.findings if one.verdict is not Verdict.GOOD)
+        """Whether nothing is doubted but how well it answers, which was never measured, and how many articles go."""
+        return all(one.about in _ACCEPTED for one in self.findings if one.verdict is not Verdict.GOOD)
 
     @property
     def digest(self) -> str:
@@ -125,6 +131,7 @@ def check(index: IndexGeneration, model: ModelVersion | None = None) -> PairChec
     edited = None if active is None else active.index.state_now()
     findings = [_fit(model, index), *_files(model, index), *_edits(index, active)]
     if all(one.verdict is not Verdict.BAD for one in findings):
+        findings += _articles(index, active)
         findings += _purged(index)
         findings += _calibration(model, active)
         findings += _quality(model, index, active)
@@ -137,12 +144,12 @@ def made_ready(
     """Check a pair and, if there is nothing against it, prepare its index for `deploy_ready`. May take minutes.
 
     What was edited in the corpus that answers is brought over to the index if that is of the same corpus, and what was
-    purged is masked in it. unmeasured: it may answer although it was never measured.
+    purged is masked in it. unmeasured: it may answer although it was never measured, whatever articles go.
     RealmError or EditConflict if documents cannot be brought over: then it must not answer.
     """
     found = check(index, model)
     doubts = {one.about for one in found.findings if one.verdict is not Verdict.GOOD}
-    if doubts - {_EDITED} - ({_QUALITY} if unmeasured else set()):
+    if doubts - {_EDITED} - (_ACCEPTED if unmeasured else set()):
         return found
     if _EDITED in doubts and found.instead_of is not None and found.instead_of.index.corpus.name == index.corpus.name:
         _carry(found.instead_of.index, index, by)
@@ -309,6 +316,29 @@ def _edits(index: IndexGeneration, active: Deployment | None) -> Iterator[Findin
             f"in this one, until you {until}."
         )
         yield Finding(_EDITED, Verdict.DOUBT, says)
+
+
+def _articles(index: IndexGeneration, active: Deployment | None) -> list[Finding]:
+    """How many articles and blocks are searched instead of those that are now."""
+    if active is None or active.index.corpus_id == index.corpus_id:
+        return []
+    now, then = active.index.corpus, index.corpus
+    says = (
+        f"{_size_of(then)} take the place of {_size_of(now)} ({_more(then.articles - now.articles)} articles, "
+        f"{_more(then.blocks - now.blocks)} blocks)."
+    )
+    if then.name != now.name and lineage.state_joined(active.index, index) is None:
+        says = f"{says[:-1]}: questions are answered from {then.name} alone then, and no longer from {now.name}."
+    fewer = then.articles < _FEWER * now.articles
+    return [Finding(_ARTICLES, Verdict.DOUBT if fewer else Verdict.GOOD, says)]
+
+
+def _size_of(corpus: CorpusSnapshot) -> str:
+    return f"{counted(corpus.articles, 'article')} in {counted(corpus.blocks, 'block')}"
+
+
+def _more(number: int) -> str:
+    return f"{number:+,}".replace("-", "\N{MINUS SIGN}")
 
 
 def _purged(index: IndexGeneration) -> list[Finding]:

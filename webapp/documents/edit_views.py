@@ -33,7 +33,7 @@ from webapp.documents.views import shown_document, with_corpus
 from webapp.ledger.anew import MOST_ANEW
 from webapp.ledger.touched import Touched
 from webapp.ledger.views import shown_touched
-from webapp.models import GONE, CorpusChange
+from webapp.models import GONE, CorpusChange, Document
 from webapp.pages.errors import status_of
 from webapp.pages.guards import console_form, staff_member
 from webapp.pages.uploads import FileField
@@ -169,6 +169,7 @@ def _form_page(
         "form": form,
         "shown": shown,
         "reasons": reasons,
+        "present": refused.present if isinstance(refused, Unreadable) else {},
         "overtaken": isinstance(refused, ChangedMeanwhile),
         "way": _form_for_source(request, forms)[0],
         "ways": [(name, label) for name, (label, _) in forms.items()],
@@ -186,10 +187,12 @@ def _say_edited(request: HttpRequest, edited: Edited) -> None:
     put = _readers_said(edited.changes, edited.new_collections)
     if len(documents) == 1:
         (document,) = documents
-        messages.success(request, f"“{document.title}” is in the corpus, {counted(document.blocks, 'block')}.{put}")
+        where, blocks = _collections_of(documents), counted(document.blocks, "block")
+        messages.success(request, f"“{document.title}” is in {where}, {blocks}.{put}")
     else:
-        blocks = sum(document.blocks for document in documents)
-        messages.success(request, f"{len(documents):,} documents are in the corpus, {counted(blocks, 'block')}.{put}")
+        blocks = counted(sum(document.blocks for document in documents), "block")
+        where = _collections_of(documents)
+        messages.success(request, f"These {len(documents):,} documents are in {where} now: {blocks}.{put}")
     warned = [document for document in documents if document.warnings]
     for document in warned[:_WARNED]:
         messages.warning(request, f"“{document.title}”: {' '.join(document.warnings)}")
@@ -203,6 +206,11 @@ def _readers_said(changes: Sequence[CorpusChange], new: Sequence[str]) -> str:
     said = [f" It was moved from “{one.moved_from}” to “{one.collection}”." for one in changes if one.moved_from]
     said += [f" “{name}” is a new collection, which everybody who may ask reads." for name in new]
     return "".join(said[:_WARNED])
+
+
+def _collections_of(documents: Sequence[Document]) -> str:
+    names = sorted({document.collection for document in documents})
+    return f"the collection {names[0]}" if len(names) == 1 else f"{len(names):,} collections"
 
 
 def _after_edit(edited: Edited) -> HttpResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, Literal
 
 from django import forms
+from django.conf import settings
 
 from realm_core.corpus.records import LONGEST_ATTRIBUTION, LONGEST_COLLECTION, LONGEST_LANGUAGE, LONGEST_LICENCE
 from webapp.collections.service import known_now
@@ -26,6 +27,10 @@ from webapp.text import one_line
 
 LICENCES: Final = ("CC BY-SA 4.0", "CC BY 4.0", "CC0 1.0", "Public domain", "All rights reserved", "Internal use only")
 _LONGEST_TAGS: Final = 1000
+_AROUND_BYTES: Final = 64 << 10  # the other fields, each of which is short
+_MOST_TEXT_BYTES: Final = settings.DATA_UPLOAD_MAX_MEMORY_SIZE - _AROUND_BYTES
+_TEXT: Final = {"rows": 12, "dir": "auto", "data-most-bytes": _MOST_TEXT_BYTES}  # `console.js` keeps to it
+_LONGER: Final = f"At most {_MOST_TEXT_BYTES >> 10} KB: upload a longer text as a file."
 _FORMATS: Final = "Text, Markdown, HTML, CSV, TSV, PDF, Word (DOCX), JSON lines, Parquet or a MediaWiki dump."
 
 
@@ -157,8 +162,9 @@ class TextForm(DocumentForm):
 
     title = forms.CharField(max_length=LONGEST_TITLE)
     text = forms.CharField(
-        widget=forms.Textarea(attrs={"rows": 12, "dir": "auto"}),
-        help_text="Each line is a paragraph, each row of a pasted table a sentence. For headings, upload Markdown.",
+        widget=forms.Textarea(attrs=_TEXT),
+        help_text="Each line is a paragraph, each row of a pasted table a sentence. For headings, upload Markdown. "
+        f"{_LONGER}",
         strip=False,  # a tab at its beginning is a blank cell
     )
 
@@ -171,9 +177,10 @@ class ChangedTextForm(TextForm):
     """The text of a document that is to be changed."""
 
     text = forms.CharField(
-        widget=forms.Textarea(attrs={"rows": 12, "dir": "auto"}),
+        widget=forms.Textarea(attrs=_TEXT),
         help_text="Each line is a paragraph, each row of a pasted table a sentence. A line that is a heading stays "
-        "one; for more of them, upload Markdown. Pages and a kept PDF stay only if you leave the text as it is.",
+        "one; for more of them, upload Markdown. Pages and a kept PDF stay only if you leave the text as it is. "
+        f"{_LONGER}",
         strip=False,
     )
 

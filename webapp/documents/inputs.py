@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import unicodedata
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -46,11 +46,15 @@ _OWN: Final = ("url", "language", "collection")  # kept when a document is repla
 
 
 class Unreadable(RealmError):
-    """Documents that cannot be read: the name and the reason of each. The edit was not made."""
+    """Documents that cannot be read: the name and the reason of each. The edit was not made.
 
-    def __init__(self, *reasons: str) -> None:
+    present: titles by id of documents that are in the corpus already.
+    """
+
+    def __init__(self, *reasons: str, present: Mapping[str, str] | None = None) -> None:
         super().__init__(" ".join(reasons))
         self.reasons = reasons
+        self.present = dict(present or {})
 
 
 @dataclass(frozen=True)
@@ -307,11 +311,20 @@ def _read_document(
         read.format,
         pdf,
         name=file_name,
-        warnings=(*read.warnings, *said),
+        warnings=(*read.warnings, *_title_said(read, given), *said),
         text_of=kept,
         new_collection=given.new_collection,
         more_readers=given.more_readers,
     )
+
+
+def _title_said(read: ParsedDocument, given: DocumentInput) -> list[str]:
+    """That nobody stated its title, which stands before each of its passages."""
+    if not read.titled_by_name or given.title or not isinstance(given.source, File):
+        return []
+    return [
+        f"It states no title, so it is called “{read.title}”, as its file is; a better one helps to find its passages."
+    ]
 
 
 def _wrong_id(document_id: str) -> str:

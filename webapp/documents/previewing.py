@@ -71,7 +71,7 @@ def of_change(document_id: str, given: DocumentInput, versions: Versions = None)
     try:
         found = effect(view, Changes((taken.document,)))
     except DocumentRefused as error:
-        raise Unreadable(*error.reasons.values()) from None
+        raise Unreadable(*error.reasons.values(), present=error.present) from None
     blocks = view.blocks_of_article(place)
     gone = frozenset(found.gone)
     return Preview(

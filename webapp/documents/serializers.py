@@ -148,7 +148,7 @@ class FilesSerializer(AboutSerializer):
     title = None  # type: ignore[assignment]  # as REST framework has it: the field is not inherited
     url = None  # type: ignore[assignment]
     file = serializers.ListField(
-        child=serializers.FileField(),
+        child=serializers.FileField(allow_empty_file=True),  # which the reader names with all others that it refuses
         min_length=1,
         max_length=MOST_FILES,
         help_text=f"1 to {MOST_FILES}, each as a part of this name: one document each, or as many as it holds. At most "

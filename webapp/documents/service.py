@@ -238,7 +238,8 @@ class _Edit:
             after = edit_corpus(store, view.state, changes, embed)
         except DocumentRefused as error:
             files = {one.document.id: one.name for one in self.taken}
-            raise Unreadable(*(named(files.get(one, ""), why) for one, why in error.reasons.items())) from None
+            reasons = (named(files.get(one, ""), why) for one, why in error.reasons.items())
+            raise Unreadable(*reasons, present=error.present) from None
         published = time.perf_counter()
         edited = self._commit(index, row, view, store.view(after))
         committed = time.perf_counter()

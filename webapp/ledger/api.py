@@ -46,7 +46,7 @@ class DocumentChangeSerializer(serializers.ModelSerializer[CorpusChange]):
 
     def get_blocks_gone(self, change: CorpusChange) -> int:
         """How many blocks are searched no more."""
-        return len(change.blocks_gone)
+        return len(change.removed_here)
 
     def get_blocks_new(self, change: CorpusChange) -> int:
         """How many blocks are searched since."""

@@ -2,11 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models
+
+_ACTIONS: Final = {
+    "account.groups": "groups of an account changed",
+    "backup": "backup written",
+    "deploy": "index deployed",
+    "login": "logged in",
+    "logout": "logged out",
+    "restore": "backup restored",
+    "retention.edit": "rule of what is kept changed",
+    "retention.remove": "old work removed",
+    "roll-back": "went back to an earlier deployment",
+    "segments.remove": "old edits removed",
+}
+_VERBS: Final = {
+    "accept": "accepted",
+    "add": "added",
+    "change": "changed",
+    "create": "created",
+    "edit": "changed",
+    "fetch": "fetched",
+    "fold": "folded",
+    "forget": "forgotten",
+    "pin": "pinned",
+    "purge": "purged",
+    "refuse": "refused",
+    "remove": "removed",
+    "reopen": "reopened",
+    "resume": "resumed",
+    "revoke": "revoked",
+    "run": "run",
+    "start": "started",
+    "stop": "stopped",
+    "unpin": "unpinned",
+}
+
+
+def action_in_words(action: str) -> str:
+    """An action as a page says it: “job started” for “job.start”."""
+    subject, _, verb = action.partition(".")
+    return _ACTIONS.get(action) or f"{subject.replace('-', ' ')} {_VERBS.get(verb, verb)}".strip()
 
 
 class AuditEntry(models.Model):
@@ -27,6 +67,11 @@ class AuditEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name}: {self.action} {self.target}"
+
+    @property
+    def what(self) -> str:
+        """The action in words."""
+        return action_in_words(self.action)
 
     @classmethod
     def record(

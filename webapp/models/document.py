@@ -7,6 +7,7 @@ row of its state is the current one; everything else about it is written in the 
 from __future__ import annotations
 
 import uuid
+from functools import cached_property
 from typing import Final
 
 from django.conf import settings
@@ -131,6 +132,20 @@ class CorpusChange(models.Model):
 
     def __str__(self) -> str:
         return f"{self.document} {self.kind}"
+
+    @cached_property
+    def removed_here(self) -> list[str]:
+        """The blocks that were searched until this very change. A purge names all that the document ever had."""
+        if self.kind != ChangeKind.PURGED:
+            return list(self.blocks_gone)
+        same_document = {
+            "document__document_id": self.document.document_id,
+            "document__index__corpus__name": self.document.index.corpus.name,
+        }
+        gone = set[str]()
+        for earlier in CorpusChange.objects.filter(pk__lt=self.pk, **same_document).order_by("pk"):
+            gone = (gone - set(earlier.blocks_new)) | set(earlier.blocks_gone)
+        return [one for one in self.blocks_gone if one not in gone]
 
 
 class Purge(models.Model):

@@ -58,7 +58,7 @@ class Schedule(models.Model):
         null=True,
         blank=True,
         related_name="+",
-        help_text="Asked of the new index, and of what answers now.",
+        help_text="Asked of the new index, and of the active deployment.",
     )
     deploy = models.BooleanField(default=False, help_text="Deploy it if it does not answer worse.")
     stage = models.CharField(
@@ -83,7 +83,10 @@ class Schedule(models.Model):
     enabled = models.BooleanField(default=True)
     due_at = models.DateTimeField(null=True, blank=True, help_text="When it builds next.")
     last_run_at = models.DateTimeField(null=True, blank=True)
-    last_outcome = models.CharField(max_length=300, blank=True, help_text="What came of it, in a sentence.")
+    last_outcome = models.TextField(blank=True, help_text="What came of it, in a sentence.")
+    last_failed = models.BooleanField(
+        default=False, help_text="Whether the last run failed, or its index was to be deployed and was not."
+    )
     last_job = models.ForeignKey("webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     # What the present or last run is about; others may ingest, fold and deploy the same corpus meanwhile.
     ingested_by = models.ForeignKey(

@@ -29,6 +29,7 @@ from webapp.models import (
     Job,
     JobState,
     Queue,
+    Schedule,
     Scheduler,
     Worker,
 )
@@ -107,7 +108,8 @@ class Traffic:
 class Overview:
     """The whole overview. lost: workers with a last sign of life within the hour that did not announce their end.
 
-    ended: jobs that ended within a day and need attention.
+    ended: jobs that ended within a day and need attention. failed_schedules: whose last run does, however long ago;
+    of those that are switched off, within a day.
     """
 
     deployment: Deployment | None
@@ -120,6 +122,7 @@ class Overview:
     queued: list[Job]
     queued_count: int
     ended: list[Job]
+    failed_schedules: list[Schedule]
     traffic: Traffic
 
 
@@ -147,6 +150,11 @@ def overview() -> Overview:
         queued=queued[:_SHOWN],
         queued_count=len(queued),
         ended=list(failed.order_by("-finished_at")[:_SHOWN]),
+        failed_schedules=list(
+            Schedule.objects.filter(last_failed=True)
+            .filter(Q(enabled=True) | Q(last_run_at__gte=timezone.now() - _LATELY))
+            .order_by("-last_run_at")
+        ),
         traffic=_lately(),
     )
 

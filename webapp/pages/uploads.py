@@ -49,13 +49,20 @@ class FilesInput(forms.FileInput):
 
 
 class FilesField(FileField):
-    """One or more files, at most `MOST_FILES` and of at most `largest_bytes` together; its value is a list of them."""
+    """One or more files, at most `MOST_FILES` and of at most `largest_bytes` together; its value is a list of them.
+
+    Empty ones are among them: who reads the files names each that cannot be read.
+    """
 
     widget = FilesInput
     _of_what = " together"
 
+    def __init__(self, **named: Any) -> None:
+        super().__init__(**named)
+        self.allow_empty_file = True
+
     def clean(self, data: Any, initial: Any = None) -> Any:
-        """The files; ValidationError names each that is empty, and says if there is none or if they are too large."""
+        """The files; ValidationError if there is none, or if they are too many or too large."""
         files, errors = [], []
         for file in data or [None]:
             try:

@@ -1,7 +1,7 @@
 """Question sets as tables: CSV or TSV, as a spreadsheet exports it, become JSON lines in realm_core's format.
 
-The first line names the columns: question, answer, perhaps title and context. Further columns of answers are called
-answer, too, or answer 2, or nothing; others are ignored.
+The first line names the columns: question, answer, perhaps title and context. Each cell holds one answer; further
+columns of answers are called answer, too, or answer 2, or nothing; others are ignored.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from realm_core.errors import RealmError
 from realm_core.questions.question_file import checked_question
 
 _ENDINGS: Final = (".csv", ".tsv")
+COLUMNS: Final = (
+    "question, answer (each further right answer in another column called answer), perhaps title and context"
+)
+_SEPARATOR: Final = "|"  # which people write between answers
 _ANSWER: Final = re.compile(r"(answers?([ _-]?\d+)?)?")
 
 
@@ -36,11 +40,16 @@ def as_lines(content: bytes, file_name: str, *, answerable: bool | None) -> byte
     try:
         columns = [cell.strip().lower() for cell in next(rows, [])]
         if "question" not in columns:
-            raise RealmError(f"{file_name}, line 1: it must name the columns: question, answer, perhaps title.")
+            raise RealmError(f"{file_name}, line 1: it must name the columns: {COLUMNS}.")
         for cells in rows:
             if any(map(str.strip, cells)):
-                made.append(_row(columns, cells))
-                checked_question(made[-1], f"{file_name}, line {rows.line_num}", answerable=answerable)
+                place = f"{file_name}, line {rows.line_num}"
+                made.append(_row(columns, cells, place))
+                if not made[-1]["answers"] and answerable:
+                    raise RealmError(
+                        f"{place}: the column answer is empty: only files to measure by have such questions."
+                    )
+                checked_question(made[-1], place, answerable=answerable)
     except csv.Error as error:
         raise RealmError(f"{file_name}, line {rows.line_num}: {error}.") from None
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in made).encode()
@@ -52,11 +61,13 @@ def _delimiter(text: str) -> str:
     return max("\t;,", key=first.count)
 
 
-def _row(columns: list[str], cells: list[str]) -> dict[str, Any]:
+def _row(columns: list[str], cells: list[str], place: str) -> dict[str, Any]:
     row: dict[str, Any] = {"question": "", "answers": []}
     for number, cell in enumerate(map(str.strip, cells)):
         named = columns[number] if number < len(columns) else ""
         if cell and _ANSWER.fullmatch(named):
+            if _SEPARATOR in cell:
+                raise RealmError(f"{place}: “{cell}” is in one cell; give each answer in a column of its own.")
             row["answers"].append(cell)
         elif cell and named in ("question", "title", "context"):
             row[named] = cell

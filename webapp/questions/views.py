@@ -20,14 +20,15 @@ from webapp.models import Purpose, QuestionSet
 from webapp.pages.guards import curator_action, curator_form, curator_page, staff_member
 from webapp.pages.uploads import FileField
 from webapp.questions import service as questions
+from webapp.questions.tables import COLUMNS
 from webapp.storage.places import resolve
 
 _FILE: Final = FileField(
     largest_bytes=questions.LARGEST_FILE_BYTES,
     instead=lambda: "larger ones are recorded on the server with manage.py register_questions",
-    help_text="JSON lines, a question each: question, answers, and title or context if known; or a table, CSV or TSV, "
-    "whose first line names these columns. To measure silence, too: questions that have no answer, with an empty list "
-    "of answers.",
+    help_text="JSON lines, a question each: question, answers (a list), and title or context if known; or a table, CSV "
+    f"or TSV, whose first line names the columns: {COLUMNS}. To measure silence, too: questions that have no answer, "
+    "with an empty list of answers, or nothing in their columns.",
 )
 _SHOWN: Final = 20
 

@@ -20,6 +20,7 @@ from rest_framework.views import APIView
 
 from webapp.access.roles import Action, Caller, may
 from webapp.models import ApiToken
+from webapp.models.token import PREFIX
 
 log = logging.getLogger(__name__)
 
@@ -29,12 +30,14 @@ _USE_NOTED_EVERY: Final = timedelta(minutes=1)  # limits writes by clients that 
 class TokenAuthentication(BaseAuthentication):
     """A token; an invalid one is an error (401), and its caller is not treated as anonymous.
 
-    Other schemes are ignored: they may belong to a proxy in front.
+    So is one of our tokens without its scheme. Other schemes are ignored: they may belong to a proxy in front.
     """
 
     def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
         """The person and the token; None if the request has none."""
         if not _is_bearer(request):
+            if any(word.startswith(PREFIX) for word in _authorization(request)):
+                raise AuthenticationFailed("A token is sent as “Authorization: Bearer realm_…”.")
             return None
         if (token := token_of(request)) is None:
             raise AuthenticationFailed("The token is unknown, has expired or was revoked.")

@@ -152,7 +152,7 @@ def _operation(method: str, path: str, description: _Schema) -> Operation:
 def _curl(method: str, body: tuple[Content, ...]) -> Iterator[str]:
     if method != "get":
         yield f"-X {method.upper()}"
-    yield '-H "Authorization: Bearer $TOKEN"'
+    yield '-H "Authorization: Bearer $REALM_TOKEN"'
     if body:
         yield f'-H "Content-Type: {body[0].media}"'
         if body[0].example:

@@ -66,7 +66,7 @@ class ScheduleView(OperatorView):
     @operation(
         "schedule",
         "A schedule",
-        "When it runs next, how far it is (`stage`), and what came of it (`last_outcome`).",
+        "When it runs next, how far it is (`stage`), and what came of it (`last_outcome`, `last_failed`).",
         gives=ScheduleSerializer,
         examples=[_SCHEDULE],
     )

@@ -27,6 +27,7 @@ SCHEDULE: Final[dict[str, Any]] = {
     "due_at": "2026-02-01T02:30:00Z",
     "last_run_at": None,
     "last_outcome": "",
+    "last_failed": False,
     "last_job": None,
     "created_by": "stella",
     "created_at": "2026-01-31T12:00:00Z",

@@ -50,8 +50,8 @@ class ScheduleSerializer(RecordSerializer):
         model = Schedule
         fields = [
             *("id", "corpus_name", "model", "trigger", "when", "hours", "at", "weekday", "ingest", "questions"),
-            *("deploy", "enabled", "stage", "due_at", "last_run_at", "last_outcome", "last_job", "created_by"),
-            "created_at",
+            *("deploy", "enabled", "stage", "due_at", "last_run_at", "last_outcome", "last_failed"),
+            *("last_job", "created_by", "created_at"),
         ]
 
 

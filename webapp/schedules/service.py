@@ -121,7 +121,7 @@ def follow(job: Job, corpus_name: str, *, deploy: bool) -> Schedule:
         ingested_by=job,
         answering=Deployment.active(),
         last_run_at=timezone.now(),
-        last_outcome=f"Job {job.pk} ingests {corpus_name}."[:300],
+        last_outcome=f"Job {job.pk} ingests {corpus_name}.",
     )
 
 
@@ -240,11 +240,15 @@ def _prepared(pair: _NotReady) -> PairCheck | None:
 
 @dataclass(frozen=True)
 class _NextStep:
-    """The next step. says: in a sentence. job: started for `stage`; None: the run is over."""
+    """The next step. says: in a sentence. job: started for `stage`; None: the run is over.
+
+    failed: the run ends without what it is for, so a person should look.
+    """
 
     says: str
     stage: ScheduleStage = ScheduleStage.REST
     job: Job | None = None
+    failed: bool = False
 
 
 def _run(
@@ -264,26 +268,26 @@ def _run(
     except AlreadyActive as active:
         step = _NextStep(f"The same is being done already by job {active.job.pk}.")
     except RealmError as error:
-        step = _NextStep(str(error))
+        step = _NextStep(str(error), failed=True)
     schedule.last_run_at, schedule.last_job = timezone.now(), None
     _note(schedule, step)
     return step.job
 
 
 def _note(schedule: Schedule, step: _NextStep) -> None:
-    schedule.stage, schedule.last_outcome = step.stage, step.says[:300]
+    schedule.stage, schedule.last_outcome, schedule.last_failed = step.stage, step.says, step.failed
     if step.job is not None:
         schedule.last_job = step.job
     about = ["ingested_by", "corpus", "answering"]
-    schedule.save(update_fields=["stage", "last_run_at", "last_outcome", "last_job", *about])
+    schedule.save(update_fields=["stage", "last_run_at", "last_outcome", "last_failed", "last_job", *about])
 
 
 def _begin(schedule: Schedule, model: ModelVersion | None, by: User | str | None, ready: PairCheck | None) -> _NextStep:
     if model is None:
-        return _NextStep("No model is deployed, so there is none to build an index by.")
+        return _NextStep("No model is deployed, so there is none to build an index by.", failed=True)
     corpus = CorpusSnapshot.objects.filter(name=schedule.corpus_name).first()  # the newest
     if corpus is None:
-        return _NextStep(f"There is no corpus called {schedule.corpus_name} any more.")
+        return _NextStep(f"There is no corpus called {schedule.corpus_name} any more.", failed=True)
     if schedule.ingest:
         job = start(JobKind.INGEST, source_of(corpus), by=by)
         schedule.ingested_by = job
@@ -313,22 +317,21 @@ def _after(schedule: Schedule, ready: PairCheck | None) -> _NextStep:
     if stage is ScheduleStage.INGEST and job is not None and job.state == JobState.SUCCEEDED:
         schedule.corpus = CorpusSnapshot.objects.filter(pk=job.result.get("corpus")).first()
     model, corpus = _model_of(schedule), schedule.corpus
-    if job is not None and job.state != JobState.SUCCEEDED:
-        return _NextStep(f"Job {job.pk} ({stage.label}) has {job.get_state_display()}. {job.error}".strip())
+    if job is not None and job.state != JobState.SUCCEEDED:  # it failed, or a person stopped it
+        says = f"Job {job.pk} ({stage.label}) has {job.get_state_display()}. {job.error}".strip()
+        return _NextStep(says, failed=job.state == JobState.FAILED)
     if job is None or model is None or corpus is None or corpus.removed_at is not None:
-        return _NextStep("Its job, its model or its corpus has gone meanwhile.")
+        return _NextStep("Its job, its model or its corpus has gone meanwhile.", failed=True)
     if _is_wanted(schedule) and (other := growth.deployed_by_others(schedule)) is not None:
-        return _NextStep(
-            f"It stopped before {corpus.name} {corpus.snapshot_id}: deployment {other.pk}, which it did not make, "
-            "answers by now."
-        )
+        answers = f"deployment {other.pk}, which it did not make, answers by now"
+        return _NextStep(f"It stopped before {corpus.name} {corpus.snapshot_id}: {answers}.")
     try:
         if stage is ScheduleStage.INGEST:
             step = _index(schedule, corpus, model, by, ready)
         elif (index := Candidate(model, corpus).index()) is not None:
             step = _check(schedule, index, model, by, ready)
         else:
-            return _NextStep(f"The index of {corpus} has gone meanwhile.")
+            return _NextStep(f"The index of {corpus} has gone meanwhile.", failed=True)
         return _next_part_or_end(schedule, step, corpus, by)
     except AlreadyActive as active:  # a person started the next stage
         if active.job.kind == JobKind.INGEST:
@@ -337,7 +340,7 @@ def _after(schedule: Schedule, ready: PairCheck | None) -> _NextStep:
             f"Job {active.job.pk} is already running the next stage.", ScheduleStage(active.job.kind), active.job
         )
     except RealmError as error:
-        return _NextStep(str(error))
+        return _NextStep(str(error), failed=True)
 
 
 def _index(
@@ -349,9 +352,8 @@ def _index(
     known = Candidate(model, corpus).index()
     if known is None:
         job = start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=by)
-        return _NextStep(
-            f"Building the index of {corpus.name} {corpus.snapshot_id} by {model}.", ScheduleStage.INDEX, job
-        )
+        says = f"Building the index of {corpus.name} {corpus.snapshot_id} by {model}."
+        return _NextStep(says, ScheduleStage.INDEX, job)
     answers = active is not None and (active.index_id, active.model_id) == (known.pk, model.pk)
     if answers or not (schedule.questions or schedule.deploy):
         says = f"Nothing new to index: {known.generation} is of the newest snapshot, and fits {model}."
@@ -381,7 +383,9 @@ def _check(
                 return _NextStep(f"{index.generation} is built. {stage.label.capitalize()}.", stage, started[0])
     if not schedule.deploy:
         refusal = ready.refusal if ready is not None and checked else ""
-        return _NextStep(f"{index.generation} is built and waits to be deployed. {refusal}".strip())
+        return _NextStep(
+            f"{index.generation} is built and waits to be deployed. {refusal}".strip(), failed=bool(refusal)
+        )
     wanted = _is_wanted(schedule)
     if wanted and not growth.is_larger(index.corpus, active):
         return _NextStep(f"{index.generation} is built, and has no more articles than what answers.")
@@ -390,7 +394,7 @@ def _check(
         raise not_ready
     if not (ready.only_unmeasured if wanted else not (ready.refusal or ready.doubts)):
         says = ready.refusal or " ".join(ready.doubts)
-        return _NextStep(f"{index.generation} is built, and was not deployed: {says}")
+        return _NextStep(f"{index.generation} is built, and was not deployed: {says}", failed=True)
     try:
         note = f"By {schedule.audit_name}"
         schedule.answering = deployment = deploying.deploy_ready(ready, by=schedule.audit_name, note=note)

@@ -104,6 +104,23 @@ def test_a_first_row_that_is_not_marked_names_columns_by_words_and_years(
     assert reader.one(saved(document), "a.docx").sections[0].text.split("\n") == told
 
 
+@pytest.mark.parametrize(
+    ("first", "bold", "told"),
+    [
+        (("Visitor", "Price"), False, ["Visitor: Adult; Price: 90 kronor.", "Visitor: Child; Price: free."]),
+        (("Guest", "Reduced"), True, ["Guest: Adult; Reduced: 90 kronor.", "Guest: Child; Reduced: free."]),
+        (("Guest", "Reduced"), False, ["Guest: Reduced.", "Adult: 90 kronor.", "Child: free."]),
+    ],
+)
+def test_the_names_of_two_columns(reader: Reader, first: tuple[str, str], bold: bool, told: list[str]) -> None:
+    document = docx.Document()
+    table = document.add_table(3, 2)
+    for row, texts in zip(table.rows, [first, ("Adult", "90 kronor"), ("Child", "free")], strict=True):
+        for cell, text in zip(row.cells, texts, strict=True):
+            cell.paragraphs[0].add_run(text).bold = bold and texts is first
+    assert reader.one(saved(document), "a.docx").sections[0].text.split("\n") == told
+
+
 def test_a_first_row_that_is_not_marked_and_divided_by_the_second(reader: Reader) -> None:
     document = docx.Document()
     rows = [("Body", "Members", ""), ("", "Full", "Deputy"), ("Board", "Ann", "Bo"), ("Trust", "Cy", "Di")]

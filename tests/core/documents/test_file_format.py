@@ -51,6 +51,10 @@ def test_kind(reader: Reader, data: bytes, name: str, declared_type: str | None,
     assert "Turku is a city." in document.sections[0].text
 
 
+IS_TEXT = "but its content is not: it is text, which begins “A text.”."
+IS_OTHER = "but its content is not: it is damaged, or of another format."
+
+
 @pytest.mark.parametrize(
     ("data", "name", "declared_type", "expected"),
     [
@@ -60,8 +64,9 @@ def test_kind(reader: Reader, data: bytes, name: str, declared_type: str | None,
         (PDF, "a", "text/plain", "a is declared as plain text, but its content is PDF."),
         (small_docx(), "a.md", None, "a.md is named as Markdown, but its content is DOCX."),
         (b"<html><p>x</p>", "a.txt", None, "a.txt is named as plain text, but its content is HTML."),
-        (b"A text.", "a.pdf", None, "a.pdf is named as PDF, but its content is not: it begins 'A text.'."),
-        (b"A text.", "a", DOCX_TYPE, "a is declared as DOCX, but its content is not: it begins 'A text.'."),
+        (b"A text.", "a.pdf", None, f"a.pdf is named as PDF, {IS_TEXT}"),
+        (b"\x08\xaa\x06", "a.pdf", None, f"a.pdf is named as PDF, {IS_OTHER}"),
+        (b"A text.", "a", DOCX_TYPE, f"a is declared as DOCX, {IS_TEXT}"),
         (b"A text.", "a.md", "text/html", "a.md is named as Markdown, but declared as HTML."),
         (ROW, "a.md", None, "a.md is named as Markdown, but its content is JSON lines."),
         (dump(page("T", "x")), "a.html", None, "a.html is named as HTML, but its content is a MediaWiki dump."),

@@ -101,6 +101,18 @@ def test_the_largest_type_of_the_first_page_is_the_title(reader: Reader) -> None
     assert document.sections[-1].headings == ("Introduction",)
 
 
+def test_a_heading_as_large_as_the_title_is_no_part_of_it(reader: Reader) -> None:
+    pages = [
+        [
+            *(Line("Loan agreement", 780, 18), *column(["The ship model is lent."] * 5, top=748)),
+            *(Line("Transport", 660, 18), *column(["It travels in a crate."] * 5, top=628)),
+        ]
+    ]
+    document = reader.one(pdf(pages), "a.pdf")
+    assert document.title == "Loan agreement"
+    assert [section.headings for section in document.sections] == [(), ("Transport",)]
+
+
 def test_what_repeats_is_text_where_there_is_no_other(reader: Reader) -> None:
     assert "Only this." in reader.one(pdf([column(["Only this."])] * 3, title="Title"), "a.pdf").sections[0].text
 

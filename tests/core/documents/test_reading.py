@@ -35,7 +35,8 @@ def refusal(data: bytes | Path, name: str, limits: Limits = DEFAULT_LIMITS) -> s
 
 def test_bytes_and_paths(tmp_path: Path) -> None:
     [document] = read_documents(PDF, "turku.pdf", "application/pdf")
-    assert document == ParsedDocument("turku", "", (DocumentSection((), "Turku is a city.", 1),), (), "pdf")
+    section = DocumentSection((), "Turku is a city.", 1)
+    assert document == ParsedDocument("turku", "", (section,), (), "pdf", titled_by_name=True)
     path = tmp_path / "a b's.pdf"
     path.write_bytes(PDF)
     assert read_documents(path, "turku.pdf") == [document]
@@ -142,7 +143,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert done.returncode == 0 and json.loads(done.stdout)[0]["title"] == "A"
     done = subprocess.run([*command, "--name=a.pdf"], cwd=TOP, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "a.pdf is named as PDF, but its content is not: it begins '# A\\n\\nWords.\\n'.\n"
+    assert done.stderr == "a.pdf is named as PDF, but its content is not: it is text, which begins “# A”.\n"
 
 
 def test_what_readers_import() -> None:

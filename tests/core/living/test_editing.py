@@ -111,14 +111,20 @@ def test_a_document_equal_to_another_is_refused_by_name(store: StateStore, state
     assert texts(store, elsewhere) == ["a0", "a1", "b2", "c3"] and embed.seen == []
     for segment in store.segments.iterdir():
         shutil.rmtree(segment)
-    for changes in (
-        Changes((twin,)),
-        Changes((document("e", "New", 9), twin)),
-        Changes((document("d", "New", 9), document("e", "New", 9))),
+    known = f"“Two” is in the collection {NAME} already, with the same text (id b)."
+    for changes, says, present in (
+        (Changes((twin,)), known, {"b": "Two"}),
+        (Changes((document("e", "New", 9), twin)), known, {"b": "Two"}),
+        (
+            Changes((document("d", "New", 9), document("e", "New", 9))),
+            "“New” is given twice, with the same text.",
+            {},  # an id that the corpus does not have would say nothing
+        ),
     ):
-        with pytest.raises(DocumentRefused, match=r"same title and text as '[bd]'") as refused:
+        with pytest.raises(DocumentRefused) as refused:
             edit(store, state, changes, embed)
         assert refused.value.document_id in ("d", "e") and refused.value.document_id in refused.value.reasons
+        assert (str(refused.value), refused.value.present) == (says, present)
     assert embed.seen == [] and list(store.segments.iterdir()) == []
     renamed = edit(store, state, Changes((twin,), removed=("b",)), embed)
     assert texts(store, renamed) == ["a0", "a1", "c3", "d2"] and embed.seen == []

@@ -86,6 +86,25 @@ def test_foreign_ones_are_flagged_by_their_language(language: str) -> None:
     assert found.count(language) >= 0.8 * len(asked)
 
 
+@pytest.mark.parametrize(
+    ("question", "language"),
+    [
+        ("wer malte die Mona Lisa?", "de"),
+        ("wer malte die mona lisa", "de"),
+        ("wo liegt rom?", "de"),
+        ("qui est picasso", "fr"),
+        ("¿Qué altitud alcanza el Tirich Mir?", "es"),
+        ("onde fica lisboa", "pt"),
+        ("wer is paris", None),  # typed for “where”
+        ("wo is the king of spain", None),
+        ("comment on the war", None),
+        ("chi square test use", None),
+    ],
+)
+def test_a_short_question_is_told_by_the_word_that_it_begins_with(question: str, language: str | None) -> None:
+    assert foreign_language(question) == language
+
+
 @pytest.mark.parametrize("question", ["", "?", "Paris", "Les Misérables", "Don Quijote", "日本の首都はどこですか"])
 def test_what_is_too_short_or_unknown_is_not_flagged(question: str) -> None:
     assert foreign_language(question) is None

@@ -301,7 +301,9 @@ def test_what_is_worth_folding(edits: folding.Edits, worth: bool) -> None:
 def test_page_and_command_start_it(edited: Deployment, staff: Person) -> None:
     client = staff.client
     page = client.get("/manage/documents/").content.decode()
-    assert "Fold them" in page and re.search(r">2</span> segments and <span class=.num.>2</span> tombstones", page)
+    assert "Fold them" in page and re.search(
+        r">2</span> added or changed, <span class=.num.>2</span> removed or replaced", page
+    )
     job = Job.objects.get(pk=client.post("/manage/documents/fold/").url.split("/")[-2])  # type: ignore[attr-defined]
     assert (job.kind, job.created_by) == ("fold", staff.user)
     page = client.get("/manage/documents/").content.decode()

@@ -91,7 +91,7 @@ def test_the_page_says_it_and_questions_are_kept_to_it(answering: Deployment, st
 
 def test_rest_and_the_command_say_it(deployed: Deployment, program: TokenClient, tmp_path: Path) -> None:
     file = SimpleUploadedFile("heures.txt", TEXTS["fr"].encode())
-    [added] = program.post("/api/v1/documents", {"file": file}).json()["documents"]
+    [added] = program.post("/api/v1/documents", {"file": file, "title": "Heures"}).json()["documents"]
     assert added["warnings"] == [DETECTED]
     shown = Client().get(f"/api/v1/documents/{added['id']}").json()
     assert (shown["language"], shown["warnings"]) == ("fr", [DETECTED])
@@ -99,7 +99,7 @@ def test_rest_and_the_command_say_it(deployed: Deployment, program: TokenClient,
     path, out = tmp_path / "stunden.txt", StringIO()
     path.write_text(TEXTS["de"])
     call_command("documents", "add", str(path), "--id", "stunden", stdout=out)
-    [_, said] = out.getvalue().splitlines()
+    [_, _, said] = out.getvalue().splitlines()
     assert said == f"  {DETECTED.replace('French', 'German')}"
 
 

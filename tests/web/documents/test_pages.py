@@ -70,7 +70,7 @@ def test_a_text_is_added_and_shown(answering: Deployment, staff: Person) -> None
     further = {"url": "https://example.org/film", "language": "en", "date": "2024-05-01", "tags": " film, kubrick ,"}
     response = staff.client.post("/manage/documents/add/", {**FILM, **further}, follow=True)
     page = _plain(response.content.decode())
-    assert f"“{FILM['title']}” is in the corpus, 1 block." in page
+    assert f"“{FILM['title']}” is in the collection {Document.objects.get().collection}, 1 block." in page
     for shown in ("CC BY-SA 4.0", "Ada", "https://example.org/film", "1 May 2024", "kubrick", FILM["text"]):
         assert shown in page
     assert "No kept answer has read it." in page
@@ -106,7 +106,7 @@ def _upload(staff: Person, *files: tuple[str, bytes], status: int = 200, **more:
 
 def test_several_files_are_added_by_one_edit(answering: Deployment, staff: Person) -> None:
     files = (("turku.md", b"# Turku\n\nA city."), ("oulu.md", b"# Oulu\n\nAnother city."))
-    assert "2 documents are in the corpus, 2 blocks." in _upload(staff, *files, tags="cities")
+    assert "These 2 documents are in the collection" in _upload(staff, *files, tags="cities")
     assert {(row.title, row.licence, *row.tags) for row in Document.objects.all()} == {
         ("Turku", "CC0 1.0", "cities"),
         ("Oulu", "CC0 1.0", "cities"),
@@ -121,8 +121,8 @@ def test_each_file_that_is_refused_is_named_and_none_is_added(answering: Deploym
     assert "Choose the files again" in page
     _upload(staff, good)
     twice = _upload(staff, ("again.md", good[1]), ("more.md", good[1]), ("new.md", b"# N\n\nNew."), status=422)
-    assert "again.md: The document" in twice and "more.md: The document" in twice and "new.md" not in twice
-    assert "empty.txt: The submitted file is empty." in _upload(staff, good, ("empty.txt", b""), status=422)
+    assert "again.md: “Turku” is in the collection" in twice and "more.md: “Turku” is in" in twice
+    assert "new.md" not in twice and "In the corpus already: Turku" in twice
     about = {"title": "One for both", "url": "https://example.org/"}
     titled = _upload(staff, good, ("oulu.md", b"# Oulu"), status=422, **about)
     assert titled.count("leave it empty for several") == 2
@@ -336,7 +336,7 @@ def test_what_is_changed_is_the_file_that_was_looked_at(answering: Deployment, s
     held = _hidden(looked.content.decode())
     assert looked.status_code == 200 and Fetch.objects.count() == 1
     changed = staff.client.post(address, held | SURE, follow=True)
-    assert "“The film” is in the corpus" in _plain(changed.content.decode())
+    assert "“The film” is in the collection" in _plain(changed.content.decode())
     row = Document.objects.get()
     assert (row.format, row.licence, row.tags, row.status) == ("markdown", "CC0 1.0", ["film"], "changed")
     assert not Fetch.objects.exists() and not list(fetched_dir().iterdir())

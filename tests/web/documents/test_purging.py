@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -350,11 +351,28 @@ def test_the_ledger_does_not_say_that_no_answer_had_read_it(answering: Deploymen
     address = f"/manage/documents/purges/{receipt.pk}/"
     for kind in ("changed", "purged"):
         told = client.get(f"/manage/documents/changes/?kind={kind}").content.decode()
-        assert "none had read it" not in told and f'<a href="{address}">purged</a> from those that had' in told
+        assert "none had read it" not in told and f'<a href="{address}">Receipt</a>' in told
+        assert "2 had read the document; it was purged from the answers." in told
         change = CorpusChange.objects.get(kind=kind)
         page = client.get(f"/manage/documents/changes/{change.pk}/").content.decode()
         assert "No kept answer" not in page and address in page
     assert address in client.get("/manage/documents/document/?id=turku").content.decode()
+
+
+def test_the_numbers_of_the_ledger_add_up(answering: Deployment, staff: Person) -> None:
+    documents.add([TURKU], by=None)
+    documents.remove(["turku"], by=None)
+    purging.purge(["turku"], by=None)
+    documents.add([OULU], by=None)
+    purging.purge(["oulu"], by=None)
+    page = staff.client.get("/manage/documents/changes/").content.decode()
+    shown = re.findall(r'data-label="Blocks"[^>]*>([^<]*)<', page)
+    assert shown == ["−1", "+1", "±0", "−1", "+1"]  # the latest first
+    listed = staff.client.get("/api/v1/document-changes").json()["results"]
+    assert sum(one["blocks_new"] - one["blocks_gone"] for one in listed) == 0
+    forgotten = CorpusChange.objects.filter(kind="purged").earliest("pk")
+    page = staff.client.get(f"/manage/documents/changes/{forgotten.pk}/").content.decode()
+    assert "0 new, 0 gone; 1 forgotten, in all its versions" in page
 
 
 def test_on_the_command_line(answering: Deployment, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,6 +30,10 @@ TABLE = "\tCapital\tPopulation\r\nNorway\tOslo\t5,500,000\r\nSweden\tStockholm\t
 ROWS = ["Norway; Capital: Oslo; Population: 5,500,000.", "Sweden; Capital: Stockholm."]
 
 
+def untitled(name: str) -> str:
+    return f"It states no title, so it is called “{name}”, as its file is; a better one helps to find its passages."
+
+
 def _pdf() -> SimpleUploadedFile:
     return SimpleUploadedFile("hours.pdf", SCANNED, "application/pdf")
 
@@ -68,7 +72,7 @@ def test_rest_says_it_of_each_document(deployed: Deployment, program: TokenClien
     assert added["warnings"] == [PAGES_MISSING]
     files = [SimpleUploadedFile("cafe.txt", LATIN), SimpleUploadedFile("oulu.md", b"# Oulu\n\nA city.")]
     bulk = program.post("/api/v1/documents/bulk", {"file": files}).json()["documents"]
-    assert [one["warnings"] for one in bulk] == [[GUESSED], []]
+    assert [one["warnings"] for one in bulk] == [[GUESSED, untitled("cafe")], []]
 
     address = f"/api/v1/documents/{added['id']}"
     described = program.patch(address, {"licence": "CC0"}, content_type="application/json").json()
@@ -76,7 +80,7 @@ def test_rest_says_it_of_each_document(deployed: Deployment, program: TokenClien
     assert Client().get(address).json()["warnings"] == [PAGES_MISSING]
     new = encode_multipart(BOUNDARY, {"file": SimpleUploadedFile("hours.txt", LATIN)})
     changed = program.put(address, new, content_type=MULTIPART_CONTENT).json()["documents"]
-    assert changed[0]["warnings"] == [GUESSED]
+    assert changed[0]["warnings"] == [GUESSED, untitled("hours")]
     body = {"title": TITLE, "text": "It opens at nine."}
     changed = program.put(address, body, content_type="application/json").json()["documents"]
     assert changed[0]["warnings"] == []

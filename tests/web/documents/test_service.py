@@ -177,7 +177,7 @@ def test_the_text_says_each_heading_once_with_those_above_it(deployed: Deploymen
         (DocumentInput(File(b"%PDF-1.7 cut", "report.pdf"), "report"), Unreadable, "report.pdf"),
         (DocumentInput(File(b"\x89PNG\r\n\x1a\n", "image.png")), Unreadable, "image.png is a PNG image"),
         (DocumentInput(Text("A text without a title.")), InvalidRequest, "title"),
-        (replace(TURKU, document_id="other"), Unreadable, "same title and text"),
+        (replace(TURKU, document_id="other"), Unreadable, "with the same text"),
     ],
 )
 def test_what_is_refused_leaves_nothing(deployed: Deployment, wrong: DocumentInput, error: Any, says: str) -> None:

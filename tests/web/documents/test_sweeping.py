@@ -249,7 +249,7 @@ def test_a_backup_is_waited_for(edited: Deployment) -> None:
 def test_the_page_says_what_is_kept_and_why(edited: Deployment, staff: Person, client: Any) -> None:
     client.force_login(staff.user)
     page = client.get("/manage/documents/").content.decode()
-    assert "more segments are of earlier states" in page and "as long as a stored answer" in page
+    assert "edits</summary><p>Each of these segments" in page and "as long as a stored answer" in page
     age()
     sweeping.sweep(by="retention")
     assert "of earlier states" not in client.get("/manage/documents/").content.decode()
