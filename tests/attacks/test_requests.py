@@ -19,7 +19,7 @@ from tests.web.described import described
 from tests.web.operating import TokenClient, corpus_change, job
 from tests.web.pages import stored
 from webapp.kinds import KINDS
-from webapp.models import AskedAnswer, Deployment, Feedback, IndexGeneration, Job, JobState, Schedule
+from webapp.models import AskedAnswer, Deployment, Evaluation, Feedback, IndexGeneration, Job, JobState, Schedule
 
 pytestmark = pytest.mark.postgresql_only
 
@@ -183,7 +183,12 @@ def test_bodies_of_the_api(text: str, engine: FakeEngine, staff: Person) -> None
 def lists(ends: dict[str, list[Any]]) -> Iterator[tuple[str, str]]:
     """Every parameter that an address of the API describes, with the ids of what there is in the address."""
     change = corpus_change(IndexGeneration.objects.earliest("pk"))
-    ids = {"{answer_id}": ends["answer"][0], "{job_id}": ends["manage-job-log"][0], "{change_id}": change.pk}
+    ids = {
+        "{answer_id}": ends["answer"][0],
+        "{job_id}": ends["manage-job-log"][0],
+        "{change_id}": change.pk,
+        "evaluations/{record_id}": f"evaluations/{Evaluation.objects.earliest('pk').pk}",
+    }
     for address, operations in described()["paths"].items():
         for parameter in operations.get("get", {}).get("parameters", ()):
             if parameter["in"] == "query":

@@ -421,5 +421,5 @@ def test_blocks_of_one_title_are_told_apart(outsider: Person) -> None:
     second = stored.Read("Founder", texts[1], 0.4, {}, section="Archive")
     asked = stored.store(stored.payload((first, second), normalisation="joint"))
     page = unescape(outsider.client.get(f"/answers/{asked.pk}/").content.decode())
-    assert "Founder: The museum was founded in 1923 by a printer whose…</option>" in page
+    assert "Founder: The museum was founded in 1923 by a printer whose name is on its door.</option>" in page
     assert "Founder › Archive: Its archive holds letters.</option>" in page

@@ -78,7 +78,7 @@ def test_the_box_looks_where_it_is_told_and_goes_on_to(board: Collection, staff:
     assert asked.filters == {"tags": ["keys", "cities"], "since": "2026-01-01"}
     assert [block["title"] for block in asked.payload["evidence"]] == ["Vault"]
     page = unescape(response.content.decode())
-    assert "Looked in" in page and "from 2026-01-01" in page
+    assert "Looked in" in page and "from 1 January 2026" in page
     assert (
         'value="keys, cities"' in page
         and 'value="2026-01-01"' in page

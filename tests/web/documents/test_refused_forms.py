@@ -51,9 +51,9 @@ def test_each_file_that_cannot_be_read_is_named_an_empty_one_too(staff: Person, 
 def test_a_document_that_is_there_already_is_named_by_its_title_with_a_link(
     staff: Person, answering: Deployment
 ) -> None:
-    about = {"title": "Turku & around", "text": "Turku is a city.", "licence": "CC0 1.0", "collection": "archive"}
-    assert staff.client.post("/manage/documents/add/", about).status_code == 302
-    there = Document.objects.get().document_id
+    about = {"title": "Turku & around", "text": "Turku is a city.", "licence": "CC0 1.0"}
+    assert staff.client.post("/manage/documents/add/", {**about, "new_collection": "archive"}).status_code == 302
+    there, about["collection"] = Document.objects.get().document_id, "archive"
     page = staff.client.post("/manage/documents/add/", about).content.decode()
     assert f"“Turku &amp; around” is in the collection archive already, with the same text (id {there})." in page
     assert f'<a href="/manage/documents/document/?id={there}"><bdi>Turku &amp; around</bdi></a>' in page
