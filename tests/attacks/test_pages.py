@@ -118,7 +118,7 @@ def misread(shown: str, text: str) -> list[str]:
     found = []
     for rest in shown.split(MARK)[1:]:
         cut = rest.partition("…")[0]
-        if not rest.startswith(written) and not (len(cut) > 60 and text.startswith(cut)):
+        if not rest.startswith(written) and not (cut and text.startswith(cut)):
             found.append(rest[:80])
     return found
 

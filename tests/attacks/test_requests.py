@@ -16,10 +16,10 @@ from tests.attacks.texts import SHORT, TEXTS, TYPED, in_turn
 from tests.web.conftest import FakeEngine, Person
 from tests.web.console import question_set
 from tests.web.described import described
-from tests.web.operating import TokenClient, corpus_change, job
+from tests.web.operating import TokenClient, corpus_change, evaluation, job
 from tests.web.pages import stored
 from webapp.kinds import KINDS
-from webapp.models import AskedAnswer, Deployment, Evaluation, Feedback, IndexGeneration, Job, JobState, Schedule
+from webapp.models import AskedAnswer, Deployment, Feedback, IndexGeneration, Job, JobState, QuestionSet, Schedule
 
 pytestmark = pytest.mark.postgresql_only
 
@@ -182,12 +182,13 @@ def test_bodies_of_the_api(text: str, engine: FakeEngine, staff: Person) -> None
 
 def lists(ends: dict[str, list[Any]]) -> Iterator[tuple[str, str]]:
     """Every parameter that an address of the API describes, with the ids of what there is in the address."""
-    change = corpus_change(IndexGeneration.objects.earliest("pk"))
+    index = IndexGeneration.objects.earliest("pk")
+    change, measured = corpus_change(index), evaluation(index, QuestionSet.objects.first() or question_set())
     ids = {
         "{answer_id}": ends["answer"][0],
         "{job_id}": ends["manage-job-log"][0],
         "{change_id}": change.pk,
-        "evaluations/{record_id}": f"evaluations/{Evaluation.objects.earliest('pk').pk}",
+        "evaluations/{record_id}": f"evaluations/{measured.pk}",
     }
     for address, operations in described()["paths"].items():
         for parameter in operations.get("get", {}).get("parameters", ()):
