@@ -1,8 +1,8 @@
 """How far a typed word is from one that may be meant: weighted errors of typing and spelling.
 
 Errors are those of optimal string alignment: letters left out, added, replaced, or exchanged with a neighbour. What
-people do more often counts for less: a letter of a pair left out or a letter doubled, neighbours exchanged, a vowel
-for another. An error in the first letter, which is seldom wrong, counts for more. The weights follow Kernighan, Church
+people do more often counts for less: a letter of a pair left out or a letter doubled, an h that is not heard,
+neighbours exchanged, a vowel for another. An error in the first letter, which is seldom wrong, counts for more. The weights follow Kernighan, Church
 and Gale (1990), "A Spelling Correction Program Based on a Noisy Channel Model", in kind; their sizes are round numbers.
 """
 
@@ -12,6 +12,7 @@ from typing import Final
 
 _VOWELS: Final = frozenset("aeiouy")
 _PAIR: Final = 0.6  # a letter of a pair left out, or a letter doubled
+_SILENT: Final = 0.6  # an h left out or added: "ghandi"
 _EXCHANGED: Final = 0.8
 _VOWEL: Final = 0.8  # one for another
 _OTHER: Final = 1.1
@@ -43,6 +44,8 @@ def _one_more(word: str, place: int) -> float:
     """A letter that the other word does not have."""
     if word[place] in (word[place - 1 : place], word[place + 1 : place + 2]):
         return _PAIR
+    if place and word[place] == "h":
+        return _SILENT
     return _OTHER if place else _OTHER + _FIRST
 
 

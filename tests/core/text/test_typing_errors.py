@@ -17,6 +17,7 @@ words = st.text("abcde", max_size=7)
     [
         ("penicilin", "penicillin", "penicilian"),  # a letter of a pair left out, before another one
         ("diiscovered", "discovered", "dixscovered"),  # a letter doubled
+        ("ghandi", "gandhi", "gandoi"),  # an h that is not heard
         ("kaolas", "koalas", "kaplas"),  # neighbours exchanged
         ("inventer", "inventor", "inventes"),  # a vowel for another
         ("cepler", "ceplar", "kepler"),  # the first letter is seldom wrong
