@@ -2,8 +2,9 @@
 
 Errors are those of optimal string alignment: letters left out, added, replaced, or exchanged with a neighbour. What
 people do more often counts for less: a letter of a pair left out or a letter doubled, an h that is not heard,
-neighbours exchanged, a vowel for another. An error in the first letter, which is seldom wrong, counts for more. The weights follow Kernighan, Church
-and Gale (1990), "A Spelling Correction Program Based on a Noisy Channel Model", in kind; their sizes are round numbers.
+neighbours exchanged, a vowel for another. An error in the first letter, which is seldom wrong, counts for more. The
+weights follow Kernighan, Church and Gale (1990), "A Spelling Correction Program Based on a Noisy Channel Model", in
+kind; their sizes are round numbers.
 """
 
 from __future__ import annotations
