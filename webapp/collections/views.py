@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from webapp.access.roles import CURATORS
 from webapp.collections import service as collections
-from webapp.collections.service import CollectionSettings, WouldBePublic
+from webapp.collections.service import CollectionSettings, Readers, WouldBePublic
 from webapp.models import Collection
 from webapp.models.collection import LONGEST_NAME
 from webapp.pages.guards import console_action, console_form, console_page, staff_member
@@ -34,6 +34,12 @@ class _GroupsField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  #
 class CollectionForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at run time
     """The settings of a collection. Its name cannot be changed: documents have it."""
 
+    more_readers = forms.BooleanField(
+        label="Let more people read it",
+        required=False,
+        help_text="To be ticked where it shall be read by others than now, and so the answers from it.",
+    )
+
     class Meta:
         model = Collection
         fields = ["title", "description", "private", "groups", "weight"]
@@ -43,11 +49,23 @@ class CollectionForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic 
         }
         field_classes = {"groups": _GroupsField}
 
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        record = self.instance
+        self._now = Readers.of(record) if record.pk else Readers()
+        if not record.private:
+            del self.fields["more_readers"]
+
     def clean(self) -> dict[str, Any]:
-        """Groups are of a private collection."""
+        """Groups are of a private collection, and letting more people read one is confirmed."""
         known: dict[str, Any] = self.cleaned_data
-        if known.get("groups") and not known.get("private"):
+        groups = known.get("groups") or ()
+        if groups and not known.get("private"):
             self.add_error("private", "Only a private collection has groups: tick this, or none of them.")
+        then = Readers(frozenset(group.name for group in groups) if known.get("private") else None)
+        if then.exceed(self._now) and not known.pop("more_readers", False):
+            self.add_error("more_readers", f"It is read by {self._now}, and would be by {then}. Confirm that.")
+        known.pop("more_readers", None)
         return known
 
 

@@ -110,6 +110,24 @@ def test_a_public_one_goes_at_a_word(program: TokenClient, board: Collection) ->
     assert program.delete("/api/v1/collections/board").status_code == 204
 
 
+def test_its_page_lets_more_people_read_it_only_if_that_is_confirmed(board: Collection, staff: Person) -> None:
+    page, wider = f"{PAGE}?name=board", {"weight": "1"}
+    assert "Let more people read it" in staff.client.get(page).content.decode()
+    refused = staff.client.post(page, wider)
+    assert refused.status_code == 422 and "would be by everybody who may ask. Confirm that." in refused.content.decode()
+    board.refresh_from_db()
+    assert board.private
+    readers = [Group.objects.create(name=name).pk for name in ("captains", "cooks")]
+    assert staff.client.post(page, {"private": "on", "groups": readers, **wider}).status_code == 422
+    confirmed = {"private": "on", "groups": readers, "more_readers": "on", **wider}
+    assert staff.client.post(page, confirmed).status_code == 302
+    fewer = {"private": "on", "groups": readers[:1], **wider}  # needs none
+    assert staff.client.post(page, fewer).status_code == 302
+    assert staff.client.post(page, {"more_readers": "on", **wider}).status_code == 302
+    board.refresh_from_db()
+    assert not board.private and "Let more people read it" not in staff.client.get(page).content.decode()
+
+
 def test_its_page_removes_it(board: Collection, staff: Person) -> None:
     page = staff.client.get(f"{PAGE}?name=board").content.decode()
     assert 'name="public"' in page and '<h1 dir="auto">The board</h1>' in page
