@@ -186,8 +186,7 @@ def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str])
     """The context of the answer's page, including the visitor's own feedback."""
     evidence, index = asked.payload["evidence"], asked.deployment.index
     pdfs = pdf_places.of_evidence(evidence, access_of(request.user).hidden)
-    usual = rights.of_corpus(index)
-    own = {block_id: one for block_id, one in rights.of_passages(evidence, index).items() if one != usual}
+    own = rights.on_cards(evidence, index)
     private = {one.name: str(one) for one in Collection.objects.filter(private=True)}
     reading = shown_answer(asked.payload, without, GoneBlock.in_evidence(asked), pdfs, own, private)
     said = asker_of(request).feedback_on(asked)

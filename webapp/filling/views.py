@@ -77,8 +77,7 @@ def _rights(filled: Filling, hidden: Collection[str]) -> dict[str, rights.Rights
     """Those of blocks whose document has its own, by block id. hidden: as for `rights.of_passages`."""
     index = active().index
     passages = [asdict(block) for block in filled.evidence if block.block_id is not None]
-    usual = rights.of_corpus(index)
-    return {name: one for name, one in rights.of_passages(passages, index, hidden).items() if one != usual}
+    return rights.on_cards(passages, index, hidden)
 
 
 def _box(request: HttpRequest, typed: dict[str, str], error: Exception | None = None) -> HttpResponse:

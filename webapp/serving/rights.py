@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from webapp.models import Document, IndexGeneration
@@ -44,6 +44,21 @@ def of_passages(
         present = None if document is None else Rights(document.licence, document.attribution)
         found[one["block_id"]] = present or edited.get((one["title"], one["url"])) or of_corpus(index)
     return found
+
+
+def on_cards(
+    passages: Iterable[Mapping[str, Any]], index: IndexGeneration, hidden: Collection[str] = ()
+) -> dict[str, Rights]:
+    """By block id: what a passage's card says, because the foot of the page, which names those of the corpus, does not.
+
+    passages, hidden: as for `of_passages`.
+    """
+    usual, found = of_corpus(index), of_passages(passages, index, hidden)
+    return {
+        block_id: replace(one, attribution="") if one.attribution in usual.attribution else one
+        for block_id, one in found.items()
+        if one != usual
+    }
 
 
 def _document_of(told: Mapping[str, Any], view: CorpusView, hidden: Collection[str]) -> LivingDocument | None:

@@ -55,6 +55,13 @@ def test_the_card_of_a_passage_says_it(asked: AskedAnswer, staff: Person) -> Non
     assert "CC0" in card(staff, asked), "as it was last"
 
 
+def test_a_card_does_not_repeat_whom_the_foot_names(asked: AskedAnswer, staff: Person) -> None:
+    corpus = asked.deployment.index.corpus
+    corpus.attribution = "Its writers. Ada & Example"
+    corpus.save()
+    assert "Internal use only" in card(staff, asked) and "Ada" not in card(staff, asked)
+
+
 def test_the_card_of_a_private_passage_says_that(asked: AskedAnswer, staff: Person) -> None:
     Collection.objects.create(name="archive", title="The archive", private=True)
     assert "private collection The archive" in card(staff, asked)
