@@ -62,6 +62,7 @@ class Ranked:
 
     scope: the words of the name of what it holds in ("Africa"), folded; none if that is the world, or not a name.
     earlier: where it has no nouns, the words before it in its sentence: "the fifth planet, and the largest in …".
+    head: the last of the nouns, which the others narrow ("largest freshwater lake"); empty without nouns.
     """
 
     superlative: str
@@ -70,6 +71,7 @@ class Ranked:
     alone: bool
     scope: frozenset[str] = frozenset()
     earlier: frozenset[str] = frozenset()
+    head: str = ""
 
     def is_of(self, nouns: frozenset[str]) -> bool:
         """Whether it ranks what these nouns name, and nothing narrower. Typed, "planet solar system" are all nouns."""
@@ -112,11 +114,25 @@ class AskedRank:
             return Standing.UNSAID  # most blocks: told at once
         own = [one for one in ranked_in(text) if one.superlative == asked.superlative and one.is_of(asked.nouns)]
         same = [one for one in own if one.alone and one.place == asked.place]
-        if any(one.holds_in(self.words) for one in same):
+        if any(one.holds_in(self.words) for one in same) or self._is_first_of_a_kind_there(text):
             return Standing.SAME
         if same:
             return Standing.NARROWER
         return Standing.OTHER if own and all(one.alone for one in own) else Standing.UNSAID
+
+    def _is_first_of_a_kind_there(self, text: str) -> bool:
+        """Whether it is the first of a narrower kind in the world, and in the place that is asked of.
+
+        The largest freshwater lake in the world is a lake of North America, so it is probably the largest there.
+        """
+        asked = self.ranked
+        for one in ranked_in(text):
+            is_first = one.superlative == asked.superlative and one.alone and one.place == asked.place == 1
+            if is_first and not one.scope and one.head in asked.nouns and one.nouns - asked.nouns:
+                place = asked.scope | asked.nouns - {one.head}
+                if place and all(re.search(rf"\b{re.escape(word.capitalize())}\b", text) for word in place):
+                    return True
+        return False
 
 
 def ranked_in(text: str) -> list[Ranked]:
@@ -127,7 +143,8 @@ def ranked_in(text: str) -> list[Ranked]:
 
 
 def _ranked(match: re.Match[str], plain: str, written: str) -> Ranked:
-    nouns = frozenset(re.findall(r"[a-z']+", match["kind"] or match["nouns"])) - _SAY_NOTHING
+    words = [word for word in re.findall(r"[a-z']+", match["kind"] or match["nouns"]) if word not in _SAY_NOTHING]
+    nouns = frozenset(words)
     superlative = SAME.get(match["superlative"], match["superlative"])
     if superlative == "highest" and nouns & _SUMMITS:
         nouns = nouns - _SUMMITS | {"mountain"}
@@ -139,6 +156,7 @@ def _ranked(match: re.Match[str], plain: str, written: str) -> Ranked:
         not match["among"] and not match["after"],
         _scope(written, match.start(), match.end("nouns")),
         frozenset() if nouns else frozenset(words_of(plain[sentence : match.start()])),
+        words[-1] if words else "",
     )
 
 

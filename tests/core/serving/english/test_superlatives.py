@@ -72,6 +72,21 @@ def test_a_block_that_names_other_places_alone(text: str, other: bool) -> None:
     ("question", "text", "standing"),
     [
         ("largest lake in the world", "It is the world's largest lake.", Standing.SAME),
+        (
+            "biggest lake north america",
+            "A lake in central North America. It is the largest freshwater lake in the world.",
+            Standing.SAME,
+        ),
+        (
+            "largest lake in North America",
+            "A lake in North America, the largest freshwater lake.",
+            Standing.SAME,
+        ),
+        ("largest lake in South America", "A lake in North America, the largest freshwater lake.", Standing.UNSAID),
+        ("largest lake in the world", "It is the largest freshwater lake in the world.", Standing.UNSAID),
+        ("largest lake in Africa", "It lies in Africa, the largest freshwater lake in Kenya.", Standing.UNSAID),
+        ("largest city in Africa", "It lies in Africa and has the largest city park.", Standing.UNSAID),
+        ("second largest lake in Africa", "It lies in Africa, the largest freshwater lake.", Standing.UNSAID),
         ("highest mountain in Sweden", "The highest point of Sweden is Kebnekaise.", Standing.SAME),
         ("tallest peak sweden", "It is the second-highest mountain in Sweden.", Standing.OTHER),
         ("highest building in Sweden", "The highest point of Sweden is Kebnekaise.", Standing.UNSAID),
