@@ -251,8 +251,9 @@ def chosen(
     """Which reading is meant: that with the highest sum of its worth and its nearest block's score.
 
     nearest: the nearest block of each and its score; None: there is none. near_typed: the `NEAR_TYPED` nearest blocks
-    of the question as it was typed. A word that as many of them have as its replacement is not misspelt ("engin" is in
-    one, "engine" in most). So no word is shown of documents that are not searched for this asker.
+    of the question as it was typed. A word is not misspelt if as many of them have it as have its replacement ("engin"
+    is in one, "engine" in most). A reading's nearest block must have the `needed` words, so that no word is shown of
+    documents that are not searched for this asker.
     """
     counts = Counter(word for block in near_typed for word in _words_of(block))
     best, highest = 0, -math.inf if nearest[0] is None else nearest[0][0]

@@ -112,27 +112,26 @@ class AskedRank:
         asked, plain = self.ranked, folded(text)
         if not any(form in plain for form in _FORMS.get(asked.superlative, [asked.superlative])):
             return Standing.UNSAID  # most blocks: told at once
-        own = [one for one in ranked_in(text) if one.superlative == asked.superlative and one.is_of(asked.nouns)]
+        alike = [one for one in ranked_in(text) if one.superlative == asked.superlative]
+        own = [one for one in alike if one.is_of(asked.nouns)]
         same = [one for one in own if one.alone and one.place == asked.place]
-        if any(one.holds_in(self.words) for one in same) or self._is_first_of_a_kind_there(text):
+        if any(one.holds_in(self.words) for one in same) or any(self._has_first_of_kind(one, text) for one in alike):
             return Standing.SAME
         if same:
             return Standing.NARROWER
         return Standing.OTHER if own and all(one.alone for one in own) else Standing.UNSAID
 
-    def _is_first_of_a_kind_there(self, text: str) -> bool:
-        """Whether it is the first of a narrower kind in the world, and in the place that is asked of.
+    def _has_first_of_kind(self, one: Ranked, text: str) -> bool:
+        """Whether `one` is the first of a narrower kind in the world, and its text names the place that is asked of.
 
-        The largest freshwater lake in the world is a lake of North America, so it is probably the largest there.
+        The largest freshwater lake in the world lies in North America, so it is probably the largest lake there.
         """
         asked = self.ranked
-        for one in ranked_in(text):
-            is_first = one.superlative == asked.superlative and one.alone and one.place == asked.place == 1
-            if is_first and not one.scope and one.head in asked.nouns and one.nouns - asked.nouns:
-                place = asked.scope | asked.nouns - {one.head}
-                if place and all(re.search(rf"\b{re.escape(word.capitalize())}\b", text) for word in place):
-                    return True
-        return False
+        is_narrower = one.head in asked.nouns and one.nouns - asked.nouns
+        if not (is_narrower and one.alone and not one.scope and one.place == asked.place == 1):
+            return False
+        place = asked.scope | asked.nouns - {one.head}
+        return bool(place) and all(re.search(rf"\b{re.escape(word.capitalize())}\b", text) for word in place)
 
 
 def ranked_in(text: str) -> list[Ranked]:

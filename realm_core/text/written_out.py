@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
 _YEAR: Final = re.compile(r"(?<![\w.,/–-])(?P<century>1[1-9]|20)(?P<year>[1-9]\d)(?![\w/–-]|[.,]\d)")
@@ -16,7 +15,7 @@ _TENS: Final = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 _WARS: Final = {"1": "World War I", "i": "World War I", "2": "World War II", "ii": "World War II"}
 
 
-def written_out(question: str) -> Iterator[tuple[re.Match[str], str, list[str]]]:
+def written_out(question: str) -> list[tuple[re.Match[str], str, list[str]]]:
     """(what is short, written out, words that an article must have for it to be meant), in order.
 
     A year is a year unless a title has it in words. Those of the first decade of a century are said in several ways.
@@ -28,7 +27,7 @@ def written_out(question: str) -> Iterator[tuple[re.Match[str], str, list[str]]]
     for war in _WAR.finditer(question):
         if (whole := _WARS[war["number"].lower()]).lower() != war[0].lower():
             found.append((war, whole, []))
-    yield from sorted(found, key=lambda one: one[0].start())
+    return sorted(found, key=lambda one: one[0].start())
 
 
 def _below_100(digits: str) -> str:

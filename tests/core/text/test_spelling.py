@@ -90,12 +90,14 @@ def test_words_of_titles_are_told_apart(spelling: Spelling) -> None:
 
 
 def test_the_likelier_word_is_worth_more(spelling: Spelling) -> None:
-    def worth(question: str, meant: str) -> float:
-        return next(reading.worth for reading in spelling.readings(question) if reading.text == meant)
+    def worth(question: str, meant: str, by: Spelling = spelling) -> float:
+        return next(reading.worth for reading in by.readings(question) if reading.text == meant)
 
     assert worth("the rivr", "the river") > worth("the rivr", "the rive")  # a frequent word
     assert worth("which counry", "which country") > worth("which counry", "which county")  # a letter left out
     assert worth("who discovred it", "who discovered it") > worth("the rivr", "the river")  # a long word
+    made_up = Spelling([Lexicon.of_titles(["Brandelkorvus", "Dorvik"])])  # each once, and an error of one kind
+    assert worth("brandelkurvus", "brandelkorvus", made_up) > worth("durvik", "dorvik", made_up)
     first, *others = [reading.worth for reading in spelling.readings("rivr of nepoleon")]
     assert first == 0 and others == sorted(others, reverse=True)
 
@@ -171,6 +173,10 @@ def test_a_year_is_a_title_only_where_an_article_writes_it_out(spelling: Spellin
 )
 def test_what_is_short_is_written_out(spelling: Spelling, question: str, found: list[str]) -> None:
     assert sorted(texts(spelling, question)[1:]) == sorted(found)
+
+
+def test_what_is_short_is_no_misspelt_title() -> None:
+    assert texts(Spelling([Lexicon.of_titles(["Wii"])]), "when did wwii end")[1:] == ["when did World War II end"]
 
 
 def test_case_and_accents_are_folded() -> None:

@@ -87,6 +87,7 @@ def test_a_block_that_names_other_places_alone(text: str, other: bool) -> None:
         ("largest lake in Africa", "It lies in Africa, the largest freshwater lake in Kenya.", Standing.UNSAID),
         ("largest city in Africa", "It lies in Africa and has the largest city park.", Standing.UNSAID),
         ("second largest lake in Africa", "It lies in Africa, the largest freshwater lake.", Standing.UNSAID),
+        ("second largest lake in Africa", "It lies in Africa, the second-largest freshwater lake.", Standing.UNSAID),
         ("highest mountain in Sweden", "The highest point of Sweden is Kebnekaise.", Standing.SAME),
         ("tallest peak sweden", "It is the second-highest mountain in Sweden.", Standing.OTHER),
         ("highest building in Sweden", "The highest point of Sweden is Kebnekaise.", Standing.UNSAID),
