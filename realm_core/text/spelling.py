@@ -189,10 +189,7 @@ class Spelling:
         }
         if not (unknown or short) or 2 * len(unknown) > len(words) + 2 or foreign_language(question) is not None:
             return [as_typed]
-        covered = {at for place in short for at in range(place.start(), place.end())}
-        near = {
-            word: self._near(word[0], self._is_name(question, word)) for word in unknown if word.start() not in covered
-        }
+        near = {word: self._near(word[0], self._is_name(question, word)) for word in unknown}
         changed = dict(sorted(((place, found) for place, found in (near | short).items() if found), key=_start))
         most = _NEAREST.get(len(changed), 2)
         choices = [[*found[:most], None] for found in changed.values()]  # None: it stays
