@@ -135,6 +135,7 @@ class Answer:
     collections: tuple[str, ...] = ()
     filters: DocumentFilter = field(default_factory=DocumentFilter)
     confidence: float | None = None
+    min_confidence: float = 0.0
     confidence_slope: float = 1.0
     confidence_offset: float = 0.0
     confidence_likelihood: float = 0.0

@@ -1,7 +1,7 @@
 """Calibrate a model's probabilities: `python -m realm_core calibrate`.
 
     questions with and without answers → blocks read once (`readings.py`)
-    → temperatures, bias, threshold, confidence (`calibration_rule.py`) → config.json
+    → temperatures, bias, confidence, its threshold (`calibration_rule.py`) → config.json
 
 The weights do not change, and the question files must not have been trained on. With indexes of other corpora and
 questions for them, a second calibration is fitted there, which holds for every corpus but the first: where answers are

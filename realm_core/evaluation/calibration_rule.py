@@ -7,8 +7,9 @@
    correct outcomes (an answer, or none), each averaged over files: accuracy comes first, but a point of exact match is
    not worth any distortion of the probabilities.
 3. With it the questions are answered as the engine answers them, with the wordings of one thing summed; on these
-   answers the threshold is chosen again, and the confidence is fitted by logistic regression on whether the best answer
-   is right, each file with equal weight.
+   answers the confidence is fitted by logistic regression on whether the best answer is right, each file with equal
+   weight. `min_confidence` is the lowest at which at most `allowed` of the questions without an answer are answered,
+   and `min_probability` the same for the share, which decides once training has made the confidence void.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ def fitted(
     withheld_counts: whether a right answer below the threshold counts as none.
     """
 
-    def right_share(answers: Sequence[SettingOutcome] | Sequence[Answered], threshold: float) -> float:
+    def right_share(answers: Sequence[SettingOutcome], threshold: float) -> float:
         return _mean([one.right and (one.share >= threshold or not withheld_counts) for one in answers])
 
     found = []
@@ -187,35 +188,44 @@ def fitted(
     *_, setting = max(found, key=lambda one: (one[0] + _LIKELIHOOD_WEIGHT * one[1], one[0]))
     answers = {name: [question.answered(setting) for question in group] for name, group in files.items()}
     unanswerable = [question.answered(setting) for question in without]
-    threshold = _threshold([answered.share for answered in unanswerable], allowed)
-    weights, offset = _confidence_weights([*answers.values(), unanswerable])
+    *weights, offset = map(_rounded, _confidence_weights([*answers.values(), unanswerable]))
+    slope, likelihood, margin = weights
+
+    def sure(answered: Answered) -> float:
+        return 0.0 if answered.signs is None else confidence(answered.signs, weights, offset)
+
+    min_confidence = _next_half_percent(_threshold([sure(answered) for answered in unanswerable], allowed))
     counts = Reliability(2000)
     for answered in itertools.chain(*answers.values(), unanswerable):
         if answered.signs is not None:
-            counts.add(confidence(answered.signs, weights, offset), answered.right)
+            counts.add(sure(answered), answered.right)
+    calibration = Calibration(
+        min_confidence=min_confidence,
+        min_probability=_threshold([answered.share for answered in unanswerable], allowed),
+        confidence_slope=slope,
+        confidence_likelihood=likelihood,
+        confidence_margin=margin,
+        confidence_offset=offset,
+        **dataclasses.asdict(setting),
+    )
     return Fit(
-        _rounded(setting, threshold, weights, offset),
-        {name: right_share(group, threshold) for name, group in answers.items()},
-        _mean([answered.share >= threshold for answered in unanswerable]),
+        calibration,
+        {
+            name: _mean([one.right and (sure(one) >= min_confidence or not withheld_counts) for one in group])
+            for name, group in answers.items()
+        },
+        _mean([sure(answered) >= min_confidence for answered in unanswerable]),
         counts.auc(),
     )
 
 
-def _rounded(setting: ScoreSetting, threshold: float, weights: Sequence[float], offset: float) -> Calibration:
+def _rounded(value: float) -> float:
     """With as many digits as a configuration has."""
-    slope, likelihood, margin = weights
-    numbers = dataclasses.asdict(setting) | {
-        "min_probability": threshold,
-        "confidence_slope": slope,
-        "confidence_likelihood": likelihood,
-        "confidence_margin": margin,
-        "confidence_offset": offset,
-    }
-    return Calibration(**{name: float(f"{value:.{_DIGITS}g}") for name, value in numbers.items()})
+    return float(f"{value:.{_DIGITS}g}")
 
 
-def _confidence_weights(files: Sequence[Sequence[Answered]]) -> tuple[tuple[float, ...], float]:
-    """(slope, likelihood, margin) and offset. Each file has equal weight.
+def _confidence_weights(files: Sequence[Sequence[Answered]]) -> tuple[float, ...]:
+    """(slope, likelihood, margin, offset). Each file has equal weight.
 
     A question for which no block offers an answer is not used. Features whose weight would be below
     `_MIN_WEIGHT` get that one, and the others are fitted beside them.
@@ -236,7 +246,7 @@ def _confidence_weights(files: Sequence[Sequence[Answered]]) -> tuple[tuple[floa
         low = frozenset(place for place, weight in zip(free, weights, strict=True) if weight < _MIN_WEIGHT)
         if not low:
             found = dict(zip(free, weights, strict=True)) | dict.fromkeys(raised, _MIN_WEIGHT)
-            return tuple(found[place] for place in range(_SIGNS)), offset
+            return (*(found[place] for place in range(_SIGNS)), offset)
         raised |= low
 
 
@@ -260,6 +270,11 @@ def _just_above(share: float) -> float:
         return _LEAST_THRESHOLD
     step = 10.0 ** (math.floor(math.log10(share)) - _DIGITS + 1)
     return min(float(f"{(math.floor(share / step * (1 + 1e-12)) + 1) * step:.{_DIGITS}g}"), 1.0 - 10.0**-_DIGITS)
+
+
+def _next_half_percent(threshold: float) -> float:
+    """0.5, 1.5, … or 99.5 %: no confidence, shown in whole per cent, looks as if it were on the other side."""
+    return (10 * min(max(math.ceil(100.0 * threshold - 0.5), 0), 99) + 5) / 1000.0
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -85,7 +85,7 @@ class Calibrate(Task):
     """Model, index and questions → model with calibrated probabilities."""
 
     activity = kind = "calibrate"
-    summary = "fit temperatures, threshold and confidence on questions"
+    summary = "fit temperatures, confidence and the least confidence of an answer on questions"
     code = "realm_core.evaluation.calibrate"
     title = "Calibrate"
     about = (

@@ -22,14 +22,16 @@ MASKED_PAIR_WORDPIECES = 384
 class Calibration:
     """How scores become probabilities, and when an answer is given; by default that of no calibration.
 
-    min_probability:    threshold below which no answer is given. For `block+null` it applies to the answer's share
-                        against "not here", p(y|x) / (p(y|x) + p(no answer|x)).
+    min_confidence:     the confidence below which no answer is given; 0: `min_probability` decides.
+    min_probability:    the threshold where there is no fitted confidence. For `block+null` it applies to the answer's
+                        share against "not here", p(y|x) / (p(y|x) + p(no answer|x)).
     prior_temperature:  divides f(x, z), with the lexical score, before the softmax over blocks.
     reading_temperature, reading_bias: a span logit g becomes g / temperature + bias. A negative bias raises the
                         evidence that a block needs against "not here"; without "not here" it has no effect.
     confidence_slope, confidence_likelihood, confidence_margin, confidence_offset: see `provenance.confidence`.
     """
 
+    min_confidence: float = 0.0
     min_probability: float = 0.0
     prior_temperature: float = 1.0
     reading_temperature: float = 1.0
@@ -40,8 +42,10 @@ class Calibration:
     confidence_margin: float = 0.0
 
     def __post_init__(self) -> None:
-        if type(self.min_probability) not in (int, float) or not 0.0 <= self.min_probability < 1.0:
-            raise RealmError(f"min_probability must be from 0 up to 1, not {self.min_probability!r}.")
+        for name in ("min_confidence", "min_probability"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0.0 <= value < 1.0:
+                raise RealmError(f"{name} must be from 0 up to 1, not {quoted(value)}.")
         for name in ("prior_temperature", "reading_temperature", "confidence_slope"):
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0.0 < value < math.inf:
@@ -144,7 +148,7 @@ class ModelConfig(Calibration):
     def uncalibrated(self) -> ModelConfig:
         """Without the fits that hold for the weights that were measured alone: of the confidence, and for elsewhere."""
         default = Calibration()
-        confidence = {name: value for name, value in asdict(default).items() if name.startswith("confidence_")}
+        confidence = {name: value for name, value in asdict(default).items() if "confidence" in name}
         return self.calibrated(replace(self._own_calibration(), **confidence))
 
     def _own_calibration(self) -> Calibration:

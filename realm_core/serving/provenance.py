@@ -92,7 +92,7 @@ class Answer:
     evidence: tuple[Evidence, ...]
     explains: str
     normalisation: str
-    min_probability: float  # the threshold on `share`, below which no answer is given
+    min_probability: float  # the threshold on `share`, where `min_confidence` is 0
     model: str
     index: str
     corpus: str
@@ -100,6 +100,7 @@ class Answer:
     timings_ms: dict[str, float]
     read_as: str = ""  # the question with its spelling corrected, or a topic as a question; empty: as typed
     # The model's calibration, see `confidence`; the defaults are for answers stored before it existed.
+    min_confidence: float = 0.0
     confidence_slope: float = 1.0
     confidence_offset: float = 0.0
     confidence_likelihood: float = 0.0
@@ -107,8 +108,17 @@ class Answer:
 
     @property
     def share(self) -> float:
-        """The best answer's share against “not here”, which is compared with `min_probability`; 0 without answers."""
+        """The best answer's share against “not here”; 0 without answers."""
         return _share(self.answers[0].probability, self.no_answer_probability) if self.answers else 0.0
+
+    @property
+    def is_likely(self) -> bool:
+        """Whether the best answer is likely enough to be given."""
+        if self.confidence is None:
+            return False
+        if self.min_confidence:
+            return self.confidence >= self.min_confidence
+        return self.share >= self.min_probability
 
     @property
     def confidence_features(self) -> tuple[float, float, float]:
@@ -226,7 +236,8 @@ def conclude(reading: Answer, names: Sequence[naming.NamedAnswer] | None = None)
     no_answer_K = [likelihood or 0.0 for likelihood in null_K]
     no_answer_probability = marginal.marginal(prior_K, no_answer_K) if has_null else None
 
-    answered = bool(answers) and _share(answers[0].probability, no_answer_probability) >= reading.min_probability
+    ranked_answer = replace(reading, answers=answers, no_answer_probability=no_answer_probability)
+    answered = ranked_answer.is_likely
     explains = "answer" if answered else "no_answer" if has_null or not answers else "candidate"
     explained_keys = () if explains == "no_answer" else ranked[0][1].keys
     likelihood_K = ranked[0][2] if explained_keys else no_answer_K
@@ -250,10 +261,8 @@ def conclude(reading: Answer, names: Sequence[naming.NamedAnswer] | None = None)
         )
     evidence.sort(key=lambda block: (-block.posterior, -block.prior, block.block_id))
     return replace(
-        reading,
+        ranked_answer,
         answer=answers[0] if answered else None,
-        no_answer_probability=no_answer_probability,
-        answers=answers,
         evidence=tuple(replace(block, rank=rank) for rank, block in enumerate(evidence, start=1)),
         explains=explains,
     )
@@ -333,7 +342,7 @@ def _logit(probability: float) -> float:
 
 
 def _share(probability: float, no_answer_probability: float | None) -> float:
-    """The value that is compared with `min_probability`: the answer's share against "not here", if that is defined.
+    """The answer's share against "not here", if that is defined, or else its probability.
 
     "Not here" separates unanswerable questions better than the answer's probability, which is also low if several
     answers are right.

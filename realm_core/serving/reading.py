@@ -133,6 +133,7 @@ class BlockReading:
                 model=self._model,
                 index=self._index,
                 corpus=self._corpus,
+                min_confidence=self._config.min_confidence,
                 confidence_slope=self._config.confidence_slope,
                 confidence_offset=self._config.confidence_offset,
                 confidence_likelihood=self._config.confidence_likelihood,

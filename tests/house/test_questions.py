@@ -18,7 +18,8 @@ OTHER_LANGUAGES = ["french", "french-in-english", "spanish", "spanish-in-english
 GUESTS = ["guest-plain-test", "guest-casual-test", "guest-none-test"]
 TESTS = ["kinds-test", "kinds-none-test", "first-test", "early-test", "early-none-test", "plain-test"]
 CALLERS = ["caller-plain-test", "caller-casual-test", "caller-none-test"]
-MEASURED = [*DEVELOPMENT, *OTHER_LANGUAGES, *GUESTS, *CALLERS, *TESTS]
+NEIGHBOURS = ["neighbour-plain-test", "neighbour-casual-test", "neighbour-none-test"]
+MEASURED = [*DEVELOPMENT, *OTHER_LANGUAGES, *GUESTS, *CALLERS, *NEIGHBOURS, *TESTS]
 # What each file that is learnt from must not share a question with. Of plain-train, which is older than most of the
 # others, `mine --without` leaves out the rest.
 MEASURED_BY = {
@@ -45,6 +46,7 @@ UNANSWERABLE = (
     "countries-none-dev",
     "guest-none-test",
     "caller-none-test",
+    "neighbour-none-test",
     "kinds-none-dev",
     "kinds-none-test",
     "early-none-dev",

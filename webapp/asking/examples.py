@@ -65,6 +65,7 @@ ANSWER: Final[dict[str, Any]] = {
     "explains": "answer",
     "normalisation": "block+null",
     "min_probability": 0.02,
+    "min_confidence": 0.45,
     "confidence": 0.94,
     "confidence_slope": 1.0,
     "confidence_offset": 0.0,

@@ -164,7 +164,12 @@ class ReadingSerializer(serializers.Serializer[Any]):
     )
     normalisation = serializers.CharField(help_text="How the reader's probabilities are normalised.")
     min_probability = serializers.FloatField(
-        help_text="A candidate below this is not given as the answer (its share against “not here”, if there is one)."
+        help_text="Where `min_confidence` is 0: a candidate below this is not given as the answer (its share against "
+        "“not here”, if there is one)."
+    )
+    min_confidence = serializers.FloatField(
+        required=False,  # answers that were kept before it existed have none
+        help_text="Of the model: an answer whose `confidence` is below this is not given.",
     )
     confidence = serializers.FloatField(
         allow_null=True,

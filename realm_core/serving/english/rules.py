@@ -1,4 +1,4 @@
-"""Lowers the logits of blocks and spans that cannot answer a question, by `PENALTY`.
+"""Lowers the logits of blocks and spans that cannot answer a question, by `PENALTY`, or hardly can, by `DOUBT`.
 
 Then another span wins, or the block says "not here"; the page still shows the best span.
 
@@ -24,7 +24,8 @@ from torch import Tensor
 from realm_core.corpus.records import Block
 from realm_core.serving.english.choices import Choices
 from realm_core.serving.english.follow_ups import is_follow_up
-from realm_core.serving.english.unknown_words import UnknownWords
+from realm_core.serving.english.told_words import ToldWords
+from realm_core.serving.english.unknown_words import DOUBT, UnknownWords
 from realm_core.serving.english.wrong_kinds import cannot_answer, spans_of
 from realm_core.serving.english.years import names_all, years_to_name
 from realm_core.text.superlatives import AskedRank, Standing
@@ -40,6 +41,7 @@ class Rules:
 
     years: frozenset[str]
     unknown: UnknownWords
+    told: ToldWords
     is_follow_up: bool
     wrong_kind: re.Pattern[str] | None
     ranked: AskedRank | None
@@ -50,6 +52,7 @@ class Rules:
         return cls(
             years_to_name(question),
             UnknownWords.of(question),
+            ToldWords.of(question),
             is_follow_up(question),
             cannot_answer(question),
             AskedRank.of(question),
@@ -61,7 +64,8 @@ class Rules:
         standing = self.ranked.standing_in(block.text) if self.ranked else Standing.UNSAID
         if self.is_follow_up or not names_all(self.years, block) or standing is Standing.OTHER:
             return logits_LM - PENALTY
-        logits_LM = logits_LM - self.unknown.against(block, PENALTY) + SAID * (standing is Standing.SAME)
+        logits_LM = logits_LM - self.unknown.against(block, PENALTY) - DOUBT * (not self.told.are_in(block))
+        logits_LM = logits_LM + SAID * (standing is Standing.SAME)
         if self.choices.options:
             logits_LM = logits_LM - PENALTY * self.choices.spans_without(body, block.text, logits_LM.shape[1])
         if self.wrong_kind is not None:

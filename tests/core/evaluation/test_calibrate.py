@@ -47,7 +47,7 @@ ASKED = [
     Question("Which is the largest planet?", ("Jupiter",)),
     Question("Where does the Nile end?", ("Mediterranean Sea",)),
 ]
-NONE = [Question("What did I eat today?", ()), Question("Who will win in 2090?", ())]
+NONE = [Question("Who built the old lighthouse?", ()), Question("Which bird lays blue eggs?", ())]
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_a_sign_that_misleads_is_left_out_of_the_fit() -> None:
         likelihood = share + draw.gauss(0, 0.7)
         right = draw.random() < 1 / (1 + math.exp(-(1.5 * share - 0.8 * likelihood)))
         group.append(Answered(right, 0.5, (share, likelihood, draw.random())))
-    slopes, offset = _confidence_weights([group])
+    *slopes, offset = _confidence_weights([group])
     assert slopes[1] == 1e-3 < slopes[0]
     said = [confidence(one.signs, slopes, offset) for one in group if one.signs is not None]
     assert math.fsum(said) / len(said) == pytest.approx(sum(one.right for one in group) / len(group), abs=2e-3)
@@ -151,6 +151,33 @@ def test_answers_count_more_than_likelihood() -> None:
     assert fit.right == {"a": 1.0} and fit.answered_unanswerable == 0.0 and fit.auc == 1.0
 
 
+class Sure(Known):
+    """Given with this logit of the confidence, right or not."""
+
+    def __init__(self, answerable: bool, sign: float) -> None:
+        super().__init__(answerable)
+        self._sign = sign
+
+    def answered(self, setting: ScoreSetting) -> Answered:
+        return Answered(self._answerable, 0.5, (self._sign, 0.0, 0.0))
+
+
+def test_the_least_confidence_lets_as_many_through_as_allowed() -> None:
+    """Of ten questions without an answer 3 may be answered, which those of the highest confidence are."""
+    files = {"a": [Sure(True, sign / 2) for sign in range(-4, 6)]}
+    none = [Sure(False, sign / 2) for sign in range(-9, 1)]
+    fit = fitted(files, none, 0.3)  # type: ignore[arg-type]
+    own = fit.calibration
+
+    def sure(sign: float) -> float:
+        weights = (own.confidence_slope, own.confidence_likelihood, own.confidence_margin)
+        return confidence((sign, 0.0, 0.0), weights, own.confidence_offset)
+
+    assert sure(-1.5) < own.min_confidence <= sure(-1.0)
+    assert round(1000 * own.min_confidence) % 10 == 5  # between two whole per cent, as pages show confidences
+    assert fit.answered_unanswerable == 0.3 and fit.right == {"a": 0.8}
+
+
 class Doubtful(Known):
     """Right where the bias is −4, but with less certainty than a question without an answer is answered with."""
 
@@ -171,7 +198,7 @@ def test_what_is_withheld_counts_or_not() -> None:
 
 
 def test_a_corpus_has_a_calibration_of_its_own() -> None:
-    own = Calibration(min_probability=0.1, prior_temperature=2.0, confidence_offset=1.0)
+    own = Calibration(min_confidence=0.4, min_probability=0.1, prior_temperature=2.0, confidence_offset=1.0)
     other = Calibration(reading_temperature=0.5, reading_bias=-1.0, confidence_slope=0.5)
     config = ModelConfig().calibrated(own, "default en", other)
     assert config.calibrated_for == "default en"
@@ -182,7 +209,8 @@ def test_a_corpus_has_a_calibration_of_its_own() -> None:
     assert everywhere.at("default fr") == everywhere.at("default en") == everywhere
     assert ModelConfig.from_dict(json.loads(json.dumps(config.as_dict())), "x") == config
     uncalibrated = config.uncalibrated()
-    assert uncalibrated == dataclasses.replace(here, confidence_offset=0.0) == uncalibrated.at("default fr")
+    void = dataclasses.replace(here, confidence_offset=0.0, min_confidence=0.0)
+    assert uncalibrated == void == uncalibrated.at("default fr") and void.min_probability == 0.1
     with pytest.raises(RealmError, match="x: prior_temperature must be a number above 0, not 0"):
         ModelConfig.from_dict({"elsewhere": {"prior_temperature": 0}}, "x")
 

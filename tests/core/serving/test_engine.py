@@ -164,8 +164,8 @@ def test_the_calibration_is_that_of_the_corpus(
 ) -> None:
     """A model that was calibrated on the corpus that is asked, and one that was calibrated on another."""
     model = load_model(deployment.model)
-    own = Calibration(0.01, 2.0, 1.4, -1.0, 0.5, -1.0, 0.25, 0.1)
-    elsewhere = Calibration(0.02, 0.5, 0.7, 1.0, 0.75, -2.0, 0.5, 0.2)
+    own = Calibration(0.3, 0.01, 2.0, 1.4, -1.0, 0.5, -1.0, 0.25, 0.1)
+    elsewhere = Calibration(0.4, 0.02, 0.5, 0.7, 1.0, 0.75, -2.0, 0.5, 0.2)
     config = model.config.calibrated(own, origin, elsewhere)
     save_model(replace(model, config=config), tmp_path / "made")
     with closing(Engine.load(tmp_path / "made", deployment.index, deployment.corpus, device="cpu")) as engine:

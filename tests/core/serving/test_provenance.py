@@ -47,7 +47,7 @@ def block(
     )
 
 
-def reading(blocks: Sequence[Evidence], *, min_probability: float = 0.0) -> Answer:
+def reading(blocks: Sequence[Evidence], *, min_probability: float = 0.0, min_confidence: float = 0.0) -> Answer:
     return conclude(
         Answer(
             question="Which?",
@@ -58,6 +58,7 @@ def reading(blocks: Sequence[Evidence], *, min_probability: float = 0.0) -> Answ
             explains="",
             normalisation="block+null",
             min_probability=min_probability,
+            min_confidence=min_confidence,
             model="m",
             index="i",
             corpus="c",
@@ -86,7 +87,8 @@ def readings(draw: st.DrawFn) -> Answer:
                 spelling=draw(st.sampled_from(["{}", "The {}"])),
             )
         )
-    return reading(blocks, min_probability=draw(st.sampled_from([0.0, 0.0, 0.3, 0.9])))
+    thresholds = st.sampled_from([0.0, 0.0, 0.3, 0.9])
+    return reading(blocks, min_probability=draw(thresholds), min_confidence=draw(thresholds))
 
 
 def check(answer: Answer, blocks: Sequence[Evidence]) -> None:
@@ -110,7 +112,8 @@ def check(answer: Answer, blocks: Sequence[Evidence]) -> None:
         assert answer.no_answer_probability is None
     against = answer.no_answer_probability
     surety = 0.0 if not shown else shown[0] if against is None else shown[0] / (shown[0] + against)
-    given_answer = bool(shown) and surety >= answer.min_probability
+    # Not calibrated, the confidence is the surety, but for rounding.
+    given_answer = bool(shown) and surety >= (answer.min_confidence or answer.min_probability)
     assert answer.answer == (answer.answers[0] if given_answer else None)
     assert answer.explains == ("answer" if given_answer else "no_answer" if has_null or not shown else "candidate")
     about = None if answer.explains == "no_answer" else spelt[answer.answers[0].text]
@@ -215,6 +218,20 @@ def test_an_answer_below_the_threshold_is_not_given_but_listed() -> None:
     assert answer.explains == "no_answer"
     assert [e.block_id for e in answer.evidence] == ["b", "a"]  # b says louder that it is not here
     assert [(e.start, e.end) for e in answer.evidence] == [(None, None), (None, None)]
+
+
+def test_the_confidence_decides_where_it_was_fitted() -> None:
+    """The likelihood of one block raises the confidence, which the share alone would not pass, and the other way."""
+    answer = reading([block("a", 0.5, {"nile": 0.9}, null=0.1), block("b", 0.5, {}, null=1.0)], min_probability=0.9)
+    assert answer.answer is None and answer.confidence == pytest.approx(answer.share) == pytest.approx(0.45)
+    fitted = replace(answer, min_confidence=0.6, confidence_likelihood=1.0)
+    assert fitted.confidence == pytest.approx(0.45 * 9 / (0.45 * 9 + 0.55))
+    assert conclude(fitted).answer == answer.answers[0]
+    assert conclude(replace(fitted, min_confidence=0.9, min_probability=0.0)).answer is None
+    assert conclude(fitted).without({"a"}).answer is None
+    kept = fitted.as_dict()
+    del kept["min_confidence"]  # as kept before there was one
+    assert conclude(Answer.from_dict(kept)).answer is None
 
 
 def test_without_candidates_there_is_no_answer() -> None:

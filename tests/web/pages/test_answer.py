@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -296,6 +297,17 @@ def test_no_answer_is_said_and_the_evidence_shown(outsider: Person) -> None:
     rows, total = sum_rows(source)
     assert total[0] == pytest.approx(sum(b.prior * (b.null or 0) for b in blocks))
     assert sum(tenths(product[1]) for _, _, product in rows) == tenths(total[1])
+
+
+def test_a_guess_that_is_not_sure_enough_says_how_sure_it_must_be(outsider: Person) -> None:
+    blocks = tuple(replace(block, null=0.7 + block.prior / 4) for block in ODYSSEY)
+    value = {**stored.payload(blocks, explains="no_answer"), "min_confidence": 0.455, "confidence_offset": -0.5}
+    page = Page(_source(outsider, stored.store(value)))
+    share = 0.52 / (0.52 + sum(b.prior * (b.null or 0) for b in blocks))
+    sure = 1 / (1 + math.exp(0.5 - math.log(share / (1 - share))))
+    assert sure < 0.455
+    told = page.one("p", "answer__reason").replace("\xa0", " ")
+    assert f"“Stanley Kubrick”, confidence {100 * sure:.0f} %; below 45.5 % no answer is given." in told
 
 
 def test_a_candidate_that_is_too_unlikely_is_named_but_not_given(outsider: Person) -> None:
