@@ -18,7 +18,6 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import CommandError
-from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -252,12 +251,6 @@ def test_a_backup_of_a_version_without_checksums_is_restored(
     empty(data)
     command("restore", str(tmp_path / "earlier.tar"))
     assert IndexGeneration.objects.get().generation == index.generation
-
-
-def test_tables_are_made_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(type(connection.introspection), "table_names", lambda _self: [])
-    with pytest.raises(CommandError, match=r"run manage\.py migrate first"):
-        command("restore", str(tmp_path / "backup.tar"))
 
 
 def test_what_is_no_backup(data: Path, tmp_path: Path) -> None:

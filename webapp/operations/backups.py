@@ -117,8 +117,6 @@ def restore(source: Path) -> list[Path]:
     returned. The secret key becomes the backup's. RealmError if the database is not empty or has other migrations, or
     if the file is no backup.
     """
-    if User._meta.db_table not in connection.introspection.table_names():
-        raise RealmError("The database has no tables yet: run manage.py migrate first.")
     if any(record._default_manager.exists() for record in (User, Job, CorpusSnapshot, ModelVersion)):
         raise RealmError(
             "The database is not empty; restore into a new one, whose tables manage.py migrate has made. "
