@@ -69,8 +69,10 @@ class ServerLog(Logger):  # type: ignore[misc]  # gunicorn has no types
                 handler.setFormatter(JSONLines())
 
     def atoms(self, resp: Any, req: Any, environ: dict[str, Any], request_time: Any) -> dict[str, Any]:
-        """What a line of text may have; `h` is the client, not the proxy."""
-        return {**super().atoms(resp, req, environ, request_time), "h": _client(environ)}
+        """What a line of text may have: `h` is the client, not the proxy; `r` has no query, which may be a question."""
+        address = environ["RAW_URI"].partition("?")[0]
+        asked = f"{environ['REQUEST_METHOD']} {address} {environ['SERVER_PROTOCOL']}"
+        return {**super().atoms(resp, req, environ, request_time), "h": _client(environ), "r": asked}
 
     def access(self, resp: Any, req: Any, environ: dict[str, Any], request_time: Any) -> None:
         if not _JSON:

@@ -74,7 +74,7 @@ from webapp.environment import (
 BASE_DIR = Path(__file__).resolve().parent.parent
 REALM_DATA = data_folder()
 try:
-    REALM_DATA.mkdir(parents=True, exist_ok=True)
+    REALM_DATA.mkdir(mode=0o700, parents=True, exist_ok=True)
 except OSError as error:
     raise ImproperlyConfigured(f"The data folder {REALM_DATA} (REALM_DATA) cannot be made: {error.strerror}.") from None
 checkstore(REALM_DATA)

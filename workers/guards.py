@@ -37,7 +37,7 @@ def chosen_port() -> int:
 def data_lock(data: Path) -> Iterator[None]:
     """Held by the one supervisor of a data folder; the kernel releases it when the process ends, however it ends."""
     try:
-        data.mkdir(parents=True, exist_ok=True)
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)  # people's questions, sessions and texts
         # Not inherited by children (Python's default), so only this process holds it.
         descriptor = os.open(data / "supervisor.lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:

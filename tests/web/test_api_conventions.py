@@ -12,6 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from realm_core.corpus.store import Snapshot
+from realm_core.errors import EngineUnavailable
 from tests.tiny import tiny_snapshot
 from tests.web.conftest import FakeEngine, Person
 from tests.web.operating import TokenClient, evaluation, job, post, problem, question_set, walk
@@ -59,6 +60,24 @@ def test_a_line_of_the_log_is_written_under_the_id_and_none_after(engine: FakeEn
     finally:
         logging.getLogger("django.request").removeHandler(handler)
     assert seen and set(seen) == {"known"} and get_request_id() == ""
+
+
+def test_a_page_that_fails_says_the_id(engine: FakeEngine) -> None:
+    engine.error = KeyError("bug")
+    browser = Client(raise_request_exception=False, headers={"X-Request-ID": "known"})
+    page = browser.post("/", QUESTION)
+    assert page.status_code == 500 and "<bdi>known</bdi>" in page.content.decode()
+
+
+@pytest.mark.parametrize("address", ["/", "/api/v1/ask"])
+def test_the_log_says_why_a_question_was_refused_for_now(
+    client: Client, engine: FakeEngine, caplog: pytest.LogCaptureFixture, address: str
+) -> None:
+    engine.error = EngineUnavailable("The queue is full.")
+    kind = {"content_type": "application/json"} if address.startswith("/api") else {}
+    assert client.post(address, QUESTION, **kind).status_code == 503
+    (line,) = [record for record in caplog.records if "The queue is full." in record.getMessage()]
+    assert line.levelname == "WARNING" and QUESTION["question"] not in caplog.text
 
 
 # ---- limits

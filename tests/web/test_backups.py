@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import shutil
 import subprocess
@@ -72,9 +74,7 @@ def test_edited_documents_are_restored_with_their_texts_and_pdfs(
     documents.add([DocumentInput(File(report, "castles.pdf"), "castles")], by=None)
     holder().close()
     command("backup", str(tmp_path / "backup.tar"))
-    command("flush", interactive=False, verbosity=0)
-    shutil.rmtree(data)
-    data.mkdir()
+    empty(data)
     command("restore", str(tmp_path / "backup.tar"))
 
     webapp.serving.living._views.clear()
@@ -110,9 +110,7 @@ def test_everything_is_as_it_was(data: Path, index: IndexGeneration, tmp_path: P
     command("backup", str(backup))
     assert backup.stat().st_mode & 0o077 == 0
     assert AuditEntry.objects.get(action="backup").target == "backup.tar"
-    command("flush", interactive=False, verbosity=0)
-    shutil.rmtree(data)
-    data.mkdir()
+    empty(data)
     command("restore", str(backup))
 
     assert shown(browser, asked) == before  # the session holds, too
@@ -218,6 +216,43 @@ def test_what_a_killed_backup_leaves_is_removed_and_never_one_under_way(
     assert backups.clear_away() == [] and (data / "now.tar").exists()
 
 
+@pytest.mark.parametrize("name", ["records.jsonl", "vectors-00000.safetensors"])
+def test_a_file_of_which_one_bit_has_changed_is_named_and_nothing_restored(
+    data: Path, index: IndexGeneration, tmp_path: Path, name: str
+) -> None:
+    backup = tmp_path / "backup.tar"
+    command("backup", str(backup))
+    with tarfile.open(backup) as archive:
+        (member,) = [one for one in archive if one.name.endswith(name)]
+    with open(backup, "r+b") as file:
+        file.seek(member.offset_data + member.size // 2)
+        (byte,) = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 1]))
+    empty(data)
+    with pytest.raises(CommandError, match=f"{name} is damaged, its checksum is another one"):
+        command("restore", str(backup))
+    assert not IndexGeneration.objects.exists() and contents(data) == {}
+
+
+def test_a_backup_of_a_version_without_checksums_is_restored(
+    data: Path, index: IndexGeneration, tmp_path: Path
+) -> None:
+    command("backup", str(tmp_path / "backup.tar"))
+    with tarfile.open(tmp_path / "backup.tar") as new, tarfile.open(tmp_path / "earlier.tar", "w") as earlier:
+        for member in new:
+            content = new.extractfile(member)
+            if member.name == "about.json":
+                assert content is not None
+                told = json.dumps({**json.load(content), "checksums": False}).encode()
+                member.size, content = len(told), io.BytesIO(told)
+            if member.name != "checksums.json":
+                earlier.addfile(member, content)
+    empty(data)
+    command("restore", str(tmp_path / "earlier.tar"))
+    assert IndexGeneration.objects.get().generation == index.generation
+
+
 def test_what_is_no_backup(data: Path, tmp_path: Path) -> None:
     (tmp_path / "text.tar").write_text("nothing")
     with tarfile.open(tmp_path / "other.tar", "w") as archive:
@@ -249,6 +284,13 @@ def shown(browser: Client, asked: AskedAnswer) -> dict[str, Any]:
         "deployments": browser.get("/api/v1/deployments").json(),
         "audit": AuditEntry.objects.get(action="deploy").at,
     }
+
+
+def empty(data: Path) -> None:
+    """Lose all records and files."""
+    command("flush", interactive=False, verbosity=0)
+    shutil.rmtree(data)
+    data.mkdir()
 
 
 def contents(folder: Path) -> dict[str, bytes]:

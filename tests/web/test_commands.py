@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError
+from django.db import OperationalError, ProgrammingError
 
 import webapp.operations.activity as core
 from realm_core.errors import RealmError, Stopped
@@ -23,6 +24,39 @@ from webapp.models import (
 from webapp.operations import backups
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OperationalError("no such table: auth_user"), "no tables yet: run manage.py migrate first"),
+        (ProgrammingError('relation "auth_user" does not exist\nLINE 1: SELECT'), "run manage.py migrate first"),
+        (
+            OperationalError("no such column: job.pinned"),
+            r"another version: no such column: job\.pinned\. manage",
+        ),
+        (OperationalError("connection refused\n\tIs it running?"), "does not answer: connection refused$"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    def use(_target: Path) -> None:
+        raise error
+
+    monkeypatch.setattr(backups, "back_up", use)
+    with pytest.raises(CommandError, match=said) as refused:
+        command("backup", "backup.tar")
+    assert refused.value.returncode == 2
+
+
+def test_a_bug_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def use(_target: Path) -> None:
+        raise ProgrammingError("syntax error")
+
+    monkeypatch.setattr(backups, "back_up", use)
+    with pytest.raises(ProgrammingError):
+        command("backup", "backup.tar")
 
 
 # ---- ask

@@ -119,6 +119,12 @@ def test_a_server_in_production_must_say_whether_it_is_open(tmp_path: Path, said
     assert process.returncode == status and ("REALM_PUBLIC must say" in process.stderr) is bool(status)
 
 
+def test_a_data_folder_that_a_command_makes_is_its_owner_s_alone(tmp_path: Path) -> None:
+    environment = {**os.environ, "REALM_DATA": str(tmp_path / "made")}
+    subprocess.run([sys.executable, "-c", "import webapp.settings"], env=environment, check=True)
+    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o700
+
+
 def test_a_store_is_an_address_and_children_know_the_data_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

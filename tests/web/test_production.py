@@ -190,12 +190,13 @@ def test_plain_text_is_led_to_tls(site: tuple[int, int]) -> None:
 
 def test_the_log_has_the_client_that_the_proxy_saw(site: tuple[int, int], tmp_path: Path) -> None:
     connection = HTTPConnection("localhost", site[1], timeout=30)
-    connection.request("GET", "/healthz?seen", headers={"X-Forwarded-For": "198.51.100.1, 192.0.2.7"})
+    claimed = {"X-Forwarded-For": "198.51.100.1, 192.0.2.7", "X-Request-ID": "seen-once"}
+    connection.request("GET", "/healthz", headers=claimed)
     assert connection.getresponse().status == 200
     connection.close()
     log = next(folder for folder in tmp_path.parent.iterdir() if folder.name.startswith("site")) / "web.log"
-    wait_until(lambda: "/healthz?seen" in log.read_text())
-    (line,) = [line for line in log.read_text().splitlines() if "/healthz?seen" in line]
+    wait_until(lambda: "seen-once" in log.read_text())
+    (line,) = [line for line in log.read_text().splitlines() if "seen-once" in line]
     assert line.startswith("192.0.2.7 [")
 
 

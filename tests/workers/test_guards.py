@@ -37,6 +37,14 @@ def test_a_data_folder_that_is_a_file(tmp_path: Path) -> None:
         pass
 
 
+def test_a_data_folder_that_is_made_is_its_owner_s_alone(tmp_path: Path) -> None:
+    with guards.data_lock(tmp_path / "made"):
+        assert (tmp_path / "made").stat().st_mode & 0o777 == 0o700
+    tmp_path.chmod(0o750)
+    with guards.data_lock(tmp_path):
+        assert tmp_path.stat().st_mode & 0o777 == 0o750, "whoever made it has decided who may read it"
+
+
 def test_a_python_that_is_too_old(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(bootstrap, "MINIMUM_PYTHON", (99, 0))
     monkeypatch.setattr(shutil, "which", lambda _name: None)

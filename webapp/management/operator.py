@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import InterfaceError, OperationalError, ProgrammingError
 
 from realm_core.errors import Stopped
 from webapp.refusals import REFUSALS
@@ -27,5 +29,19 @@ class OperatorCommand(BaseCommand):
             return super().execute(*args, **options)
         except REFUSALS as refused:
             raise CommandError(str(refused), returncode=2) from None
+        except (OperationalError, InterfaceError, ProgrammingError) as error:
+            raise CommandError(_of_database(error), returncode=2) from None
         except (Stopped, KeyboardInterrupt):
             raise CommandError(self.stopped, returncode=3) from None
+
+
+def _of_database(error: Exception) -> str:
+    """What the operator can do; a bug of ours is raised again."""
+    said = str(error).partition("\n")[0]
+    if re.search(r"no such table|relation .* does not exist", said):
+        return "The database has no tables yet: run manage.py migrate first."
+    if re.search(r"no such column|column .* does not exist", said):
+        return f"The database is of another version: {said}. manage.py migrate brings it up to this one."
+    if isinstance(error, ProgrammingError):
+        raise error
+    return f"The database does not answer: {said}"

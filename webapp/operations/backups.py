@@ -3,6 +3,7 @@
     about.json       the migrations of the rows, and the list of files
     records.jsonl    all rows, portable between SQLite and PostgreSQL
     data/…           corpora, models, indexes, edited documents, question sets, span sets, predictions; the secret key
+    checksums.json   the SHA-256 of each of these files
 
 The rows are read first, in one snapshot; the files that they name never change, and retention waits meanwhile, so
 nothing else has to stop. Files outside the data folder and run folders (logs, checkpoints) are left out.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import filecmp
+import hashlib
 import json
 import os
 import shutil
@@ -20,7 +22,7 @@ import tempfile
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from django.apps import apps
 from django.conf import settings
@@ -57,7 +59,7 @@ _PATHS: Final = (
 )
 _KEY: Final = "secret_key"
 _APPS: Final = ("auth", "sessions", "webapp", "admin")
-_ABOUT, _RECORDS, _DATA = "about.json", "records.jsonl", "data"
+_ABOUT, _RECORDS, _DATA, _CHECKSUMS = "about.json", "records.jsonl", "data", "checksums.json"
 _BEFORE: Final = "before-restore"  # folder in the data folder
 _WRITING, _RESTORING = ".backup-", ".restore-"  # what is there meanwhile begins with these
 
@@ -83,16 +85,19 @@ def back_up(target: Path) -> list[str]:
             inside = sorted(path for path in named if not Path(path).is_absolute())
             if (data / _KEY).exists():
                 inside.append(_KEY)
-            about = {"migrations": _migrations(), "paths": inside}
+            about = {"migrations": _migrations(), "paths": inside, "checksums": True}
             Path(folder, _ABOUT).write_text(json.dumps(about), encoding="utf-8")
             # Links are followed: a backup holds only files and folders.
+            checksums: dict[str, str] = {}
             with tarfile.open(fileobj=file, mode="w", dereference=True) as archive:
                 for name in (_ABOUT, _RECORDS):
-                    archive.add(Path(folder, name), name)
+                    _pack(archive, Path(folder, name), name, checksums)
                 for path in inside:
                     if not (data / path).exists():
                         raise RealmError(f"{data / path}, which a record names, does not exist.")
-                    archive.add(data / path, f"{_DATA}/{path}")
+                    _pack(archive, data / path, f"{_DATA}/{path}", checksums)
+                Path(folder, _CHECKSUMS).write_text(json.dumps(checksums), encoding="utf-8")
+                archive.add(Path(folder, _CHECKSUMS), _CHECKSUMS)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -113,7 +118,10 @@ def restore(source: Path) -> list[Path]:
     if the file is no backup.
     """
     if any(record._default_manager.exists() for record in (User, Job, CorpusSnapshot, ModelVersion)):
-        raise RealmError("The database is not empty; restore into a new one, whose tables manage.py migrate has made.")
+        raise RealmError(
+            "The database is not empty; restore into a new one, whose tables manage.py migrate has made. "
+            f"This one is {_database()}."
+        )
     data = Path(settings.REALM_DATA)
     aside: list[Path] = []
     try:
@@ -168,13 +176,15 @@ def _refuse_other_version(source: Path, migrations: list[str]) -> None:
 def unpack(source: Path, folder: Path) -> tuple[list[str], list[str]]:
     """Unpack a backup into `folder`; returns its migrations and the places of its files in the data folder.
 
-    RealmError if it is no backup, or a path leads out of the folder or the data folder.
+    RealmError if it is no backup, a file is not as it was backed up, or a path leads out of the folder or the data
+    folder.
     """
+    found: dict[str, str] = {}
     try:
         # Backups are not compressed: the content is never larger than the file.
         with tarfile.open(source, mode="r:") as archive:
             for member in archive:
-                _lay_out(archive, member, folder)
+                _lay_out(archive, member, folder, found)
         about = parse_json((folder / _ABOUT).read_bytes(), _ABOUT)
         migrations, paths = about["migrations"], about["paths"]
         if not all(isinstance(path, str) and _leads_inside(path) for path in paths):
@@ -182,6 +192,8 @@ def unpack(source: Path, folder: Path) -> tuple[list[str], list[str]]:
         needed = (_RECORDS, *(f"{_DATA}/{path}" for path in paths))
         if missing := [path for path in needed if not (folder / path).exists()]:
             raise ValueError(f"it lacks {missing[0]}")
+        if about.get("checksums"):  # backups of earlier versions have none
+            _compare(parse_json((folder / _CHECKSUMS).read_bytes(), _CHECKSUMS), found)
     except (
         tarfile.TarError,
         OSError,
@@ -196,8 +208,44 @@ def unpack(source: Path, folder: Path) -> tuple[list[str], list[str]]:
     return migrations, paths
 
 
-def _lay_out(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    """Extract one file or folder below `folder`, writable for the owner, otherwise with its old permissions.
+class _Hashed:
+    """A file that is read once, from its start to its end, and the SHA-256 of what was read."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._hash = file, hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        part = self._file.read(size)
+        self._hash.update(part)
+        return part
+
+    def checksum(self) -> str:
+        return self._hash.hexdigest()
+
+
+def _pack(archive: tarfile.TarFile, place: Path, name: str, checksums: dict[str, str]) -> None:
+    """Add a file, or a folder with all that is in it, under `name`; notes the checksums of the files."""
+    if place.is_dir():
+        archive.add(place, name, recursive=False)
+        for inner in sorted(place.iterdir()):
+            _pack(archive, inner, f"{name}/{inner.name}", checksums)
+        return
+    with open(place, "rb") as file:
+        hashed = _Hashed(file)
+        archive.addfile(archive.gettarinfo(place, name), hashed)
+    checksums[name] = hashed.checksum()
+
+
+def _compare(expected: dict[str, str], found: dict[str, str]) -> None:
+    """ValueError that names a file which is not as it was backed up."""
+    others = found.items() - {(_CHECKSUMS, found[_CHECKSUMS])}
+    if damaged := sorted(name for name, _ in expected.items() ^ others):
+        raise ValueError(f"{damaged[0]} is damaged, its checksum is another one; take an earlier backup")
+
+
+def _lay_out(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, found: dict[str, str]) -> None:
+    """Extract one file or folder below `folder`, writable for the owner, otherwise with its old permissions; notes the
+    file's checksum.
 
     Not by `extractall`, whose filters exist only from Python 3.11.4 on.
     """
@@ -213,7 +261,9 @@ def _lay_out(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) ->
     content = archive.extractfile(member)
     assert content is not None  # it is a plain file
     with content, open(place, "wb") as file:
-        shutil.copyfileobj(content, file)
+        hashed = _Hashed(content)
+        shutil.copyfileobj(hashed, file)
+    found[member.name] = hashed.checksum()
     place.chmod(member.mode & 0o644 | 0o600)
 
 
@@ -277,6 +327,14 @@ def _segments() -> set[str]:
         places = needed if is_answering else earlier
         places |= {folder / name for name in LivingState.from_json(row.state).segments}
     return {portable(place) for place in needed | {place for place in earlier if place.is_dir()}}
+
+
+def _database() -> str:
+    """Where the records are, and how to begin a new one."""
+    name = connection.settings_dict["NAME"]
+    if connection.vendor == "sqlite":
+        return f"{name}: stop all that uses it and move it away, with the files {Path(name).name}-wal and -shm"
+    return f"“{name}” of PostgreSQL"
 
 
 def _migrations() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Mapping
 from typing import Any, Final
@@ -16,7 +17,10 @@ from realm_core.errors import CannotStore, EngineUnavailable
 from webapp.access.limits import TooManyQuestions
 from webapp.pages.guards import way_back
 from webapp.refusals import StateConflict
+from webapp.request_id import get_request_id
 from webapp.rest.problems import CONTENT_TYPE, DATABASE_ERRORS, describe, problem_page
+
+log: Final = logging.getLogger(__name__)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
@@ -31,9 +35,9 @@ def server_error(request: HttpRequest) -> HttpResponse:
             return JsonResponse(unavailable.body, status=503, headers=unavailable.headers, content_type=CONTENT_TYPE)
         return problem_page(500, "Something went wrong here; it is in the log.")
     if unavailable is not None:
-        context = {"reason": unavailable.body["detail"]}
+        context = {"reason": unavailable.body["detail"], "request_id": get_request_id()}
         return HttpResponse(render_to_string("500.html", context), status=503, headers=unavailable.headers)
-    return render(None, "500.html", status=500)
+    return render(None, "500.html", {"request_id": get_request_id()}, status=500)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -75,6 +79,8 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 def refused(request: HttpRequest, error: Exception, template: str, context: Mapping[str, Any]) -> HttpResponse:
     """A page that says why something was refused, with the status and the `Retry-After` that fit."""
+    if isinstance(error, EngineUnavailable | CannotStore):  # as `describe` does for REST
+        log.warning("Not answered: %s", error)
     response = render(request, template, context, status=status_of(error))
     if (wait_s := getattr(error, "retry_after_s", None)) is not None:
         response["Retry-After"] = str(wait_s)

@@ -66,6 +66,7 @@ def describe(error: Exception) -> ErrorDescription | None:
     if isinstance(error, InvalidRequest):
         status, detail, errors = 400, "The request is not valid.", error.errors
     elif isinstance(error, EngineUnavailable):
+        log.warning("Not answered: %s", error)  # the filter `no_503` keeps Django's own line out of the log
         status, detail = 503, str(error)
         headers["Retry-After"] = str(error.retry_after_s)
     elif isinstance(error, DATABASE_ERRORS):

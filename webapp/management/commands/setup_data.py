@@ -17,7 +17,6 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connection
 
 from realm_core.command_line import add_options, argv, task_of
 from realm_core.corpus.tasks import PACKAGES, Ingest
@@ -61,8 +60,6 @@ class Command(OperatorCommand):
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        if CorpusSnapshot._meta.db_table not in connection.introspection.table_names():
-            raise RealmError("The database has no tables yet: run manage.py migrate first.")
         task = task_of(Ingest, Namespace(**options, output=corpora_dir()))
         corpus = self._corpus(task)
         model = self._model(options["model"])
