@@ -2,7 +2,8 @@
 
 A checkpoint is a folder `checkpoint-STEP/` of safetensors and JSON. It is published by a rename, and the previous one
 is removed afterwards. One is also written every ten minutes: on a processor `checkpoint_every` steps may take hours,
-which a killed training would lose. A resumed run gets the same batches, because they depend only on the step's number and the seed.
+which a killed training would lose. A resumed run gets the same batches, because they depend only on the step's number
+and the seed.
 """
 
 from __future__ import annotations
