@@ -17,7 +17,7 @@ from realm_core.errors import RealmError, printable, quoted
 from realm_core.settings import Setting, SettingError, describe, flat, nested, try_make
 from realm_core.task import DeclaredInput, Task, artefacts, undecided
 from realm_core.tasks import JOBS
-from webapp.models import CorpusSnapshot, IndexGeneration, JobKind, ModelVersion, QuestionSet, SpanSet
+from webapp.models import CorpusSnapshot, IndexGeneration, JobKind, ModelVersion, Purpose, QuestionSet, SpanSet
 from webapp.storage.places import resolve
 
 
@@ -83,8 +83,12 @@ class Input:
         key = self._id(value)
         found: models.Model | None = self.choices().filter(pk=key).first()
         if found is None:
-            says = f"names no {self.record._meta.verbose_name} that can be used: {quoted(key)}."
-            raise SettingError(self.name, says)
+            what = self.record._meta.verbose_name
+            other = self.record._default_manager.filter(pk=key).first() if self.limit_to else None
+            if other is not None:
+                wanted = Purpose(str(self.limit_to["purpose"])).label
+                raise SettingError(self.name, f"must be of a {what} {wanted}, not of {other}.")
+            raise SettingError(self.name, f"names no {what} that can be used: {quoted(key)}.")
         return found
 
     def _id(self, value: object) -> int:

@@ -336,7 +336,7 @@ def _record_model(job: Job, result: dict[str, Any]) -> dict[str, Any]:
     if first and model.job_id == job.pk:
         scheduling.model_made(model)
     made = {"model": model.pk, "name": str(model), "held_out": result.get("held_out", {})}
-    return made | {"questions": result["questions"]} if "questions" in result else made
+    return made | {counted: result[counted] for counted in ("questions", "passages") if counted in result}
 
 
 def _given_record(job: Job, name: str, record: type[models.Model]) -> Any:

@@ -256,7 +256,8 @@ class JobRun:
             # The process of a worker that lost its lease still works there; the scheduler sends the job again.
             self._job.give_back(self._owner)
         elif status < 0 and ((further := files.got_further()) or self._job.fruitless < MAX_ATTEMPTS):
-            text = f"Its process ended {describe_end(status)} in attempt {self._job.attempt}; it goes on from there."
+            ended = f"Its process ended {describe_end(status)} in attempt {self._job.attempt}"
+            text = f"{ended}; another one goes on from what is kept."
             log.warning("Job %s: %s", self._job.pk, text)
             note(files.folder, text)
             back = self._job.give_back(self._owner, fruitless=not further, error=text, log=files.log_tail())

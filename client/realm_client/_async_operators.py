@@ -118,10 +118,13 @@ class AsyncOperators(AsyncSending):
         return await self._do(Call("GET", f"/question-sets/{question_set_id}", operating.QuestionSet))
 
     async def add_question_set(
-        self, file: File, purpose: str, *, name: str = "", origin: str = ""
+        self, file: File, purpose: str, *, name: str = "", origin: str = "", leave_out_measured: bool = False
     ) -> operating.QuestionSet:
-        """Add the questions of a file: JSON lines, CSV or TSV. purpose: learn or measure. name: the file's if empty."""
-        body = {"purpose": purpose, "name": name, "origin": origin}
+        """Add the questions of a file: JSON lines, CSV or TSV. purpose: learn or measure. name: the file's if empty.
+
+        leave_out_measured: of a set to learn from, leave out what a set to measure by has; else the file is refused.
+        """
+        body = {"purpose": purpose, "name": name, "origin": origin, "leave_out_measured": leave_out_measured}
         return await self._do(Call("POST", "/question-sets", operating.QuestionSet, body=body, files=(file,)))
 
     async def remove_question_set(self, question_set_id: int) -> None:

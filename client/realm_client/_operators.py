@@ -114,9 +114,14 @@ class Operators(Sending):
         """A file of questions."""
         return self._do(Call("GET", f"/question-sets/{question_set_id}", operating.QuestionSet))
 
-    def add_question_set(self, file: File, purpose: str, *, name: str = "", origin: str = "") -> operating.QuestionSet:
-        """Add the questions of a file: JSON lines, CSV or TSV. purpose: learn or measure. name: the file's if empty."""
-        body = {"purpose": purpose, "name": name, "origin": origin}
+    def add_question_set(
+        self, file: File, purpose: str, *, name: str = "", origin: str = "", leave_out_measured: bool = False
+    ) -> operating.QuestionSet:
+        """Add the questions of a file: JSON lines, CSV or TSV. purpose: learn or measure. name: the file's if empty.
+
+        leave_out_measured: of a set to learn from, leave out what a set to measure by has; else the file is refused.
+        """
+        body = {"purpose": purpose, "name": name, "origin": origin, "leave_out_measured": leave_out_measured}
         return self._do(Call("POST", "/question-sets", operating.QuestionSet, body=body, files=(file,)))
 
     def remove_question_set(self, question_set_id: int) -> None:

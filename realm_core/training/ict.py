@@ -29,7 +29,15 @@ from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.distributed import World
 from realm_core.training.identity import deciding, identity_of
 from realm_core.training.loop import ParameterGroup, made_ready
-from realm_core.training.stage import HELD_OUT_BY, Prefetch, Stage, check_batch, in_run_folder, split_passages
+from realm_core.training.stage import (
+    HELD_OUT_BY,
+    Prefetch,
+    Stage,
+    check_batch,
+    counted,
+    in_run_folder,
+    split_passages,
+)
 from realm_core.training.tasks import Ict
 
 _RECALL_AT = (1, 5, 20)
@@ -135,7 +143,7 @@ def main(task: Ict, stage: Stage) -> None:
         ahead.close()
     embedder.eval()
     recipe = f"inverse cloze task from {model.hash} on {snapshot.snapshot_id}: {config.model_dump()}"
-    stage.publish(dataclasses.replace(model, query=embedder), recipe, measured)
+    stage.publish(dataclasses.replace(model, query=embedder), recipe, measured, passages=counted(learnt, held_out))
 
 
 def shared_parts(examples: int, at_once: int, processes: int) -> list[list[slice]]:

@@ -1,12 +1,15 @@
 """The training loop: optimiser, schedule, checkpoints, resuming, metrics and stopping.
 
 A checkpoint is a folder `checkpoint-STEP/` of safetensors and JSON. It is published by a rename, and the previous one
-is removed afterwards. A resumed run gets the same batches, because they depend only on the step's number and the seed.
+is removed afterwards. One is also written every ten minutes: on a processor `checkpoint_every` steps may take hours,
+which a killed training would lose. A resumed run gets the same batches, because they depend only on the step's number
+and the seed.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +34,7 @@ _ADAM_EPSILON = 1e-6  # BERT's
 _SEQUENCES = "sequences"
 _OF_STEPS = ("gradient_norm", "learning_rate")  # means over steps, not over sequences
 _TENSORS = "state.safetensors"
+_LONGEST_UNSAVED_S = 600
 
 
 class LoopSettings(Protocol):
@@ -113,7 +117,7 @@ class Loop:
             ],
             epsilon=_ADAM_EPSILON,
         )
-        self.step = 0
+        self.step, self._saved_at = 0, 0.0
         self._row = _Row()
 
     def run(
@@ -130,6 +134,7 @@ class Loop:
         """
         measured = self.resume()
         self._show("computing the first step" if self.step == 0 else "resumed from its checkpoint")
+        self._saved_at = time.monotonic()
         while self.step < self.steps:
             self._stop_if_asked(measured)
             began = time.monotonic()
@@ -138,6 +143,8 @@ class Loop:
             )  # so that dropout depends on the step's number, too
             figures = self._gradients(losses_of(self.step))
             norm = torch.nn.utils.clip_grad_norm_(self._named.values(), self._config.clip).item()
+            if not math.isfinite(norm):  # the step would make every parameter NaN, and the last step's loss is not seen
+                raise RealmError(f"{self.name}: the gradient of step {self.step} is {norm}; lower the learning rate.")
             factor = self._factor(self.step)
             self._row.add(figures, {"gradient_norm": norm, "learning_rate": factor})
             for group in self._optimizer.groups:
@@ -158,6 +165,8 @@ class Loop:
                     )
                     shown = ", ".join(f"{key} {value:.3f}" for key, value in measured.items())
                     self._activity.say(f"{self.name}, step {self.step}, held out: {shown}")
+                self._save(measured)
+            elif self._world.any(time.monotonic() - self._saved_at >= _LONGEST_UNSAVED_S, self._device):
                 self._save(measured)
         return measured or measure()
 
@@ -221,6 +230,7 @@ class Loop:
         if self._world.leads:
             self._write(measured, row)
         self._world.wait()
+        self._saved_at = time.monotonic()
 
     def _write(self, measured: dict[str, float], row: _Row) -> None:
         final = self._folder / f"checkpoint-{self.step}"

@@ -25,7 +25,15 @@ from realm_core.model.packed import Packed
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.identity import deciding, identity_of
 from realm_core.training.loop import ParameterGroup, made_ready
-from realm_core.training.stage import HELD_OUT_BY, Stage, check_batch, even_parts, in_run_folder, split_passages
+from realm_core.training.stage import (
+    HELD_OUT_BY,
+    Stage,
+    check_batch,
+    counted,
+    even_parts,
+    in_run_folder,
+    split_passages,
+)
 from realm_core.training.tasks import Mlm
 
 _FIRST_WORD = 1996  # of the vocabulary; lower ids are special tokens, single characters and unused
@@ -88,7 +96,9 @@ def main(task: Mlm, stage: Stage) -> None:
     encoder.train()
     measured = loop.run(losses_of, measure)
     recipe = f"masked-language warm-up from {model.hash} on {snapshot.snapshot_id}: {config.model_dump()}"
-    stage.publish(dataclasses.replace(model, encoder=encoder.eval()), recipe, measured)
+    stage.publish(
+        dataclasses.replace(model, encoder=encoder.eval()), recipe, measured, passages=counted(learnt, held_out)
+    )
 
 
 def _reported(means: dict[str, float]) -> dict[str, float]:

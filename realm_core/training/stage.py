@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -87,19 +87,18 @@ class Stage:
         measured: dict[str, float],
         *,
         left: Sequence[str] = (),
-        questions: Mapping[str, int] | None = None,
+        **counted: Mapping[str, int],
     ) -> None:
         """Save the trained model with one more line in its recipe, and remove what was kept for resuming.
 
         left: names of such folders in `run`, beside the checkpoints'; if `run` was made for this training alone, all of
-        it is removed. questions: how many were given, learnt and held out, for the result.
+        it is removed. counted: `questions` or `passages`, how many were learnt and held out, for the result.
         """
         if not self.world.leads:
             return
         about = {"recipe": [*(model.about or {}).get("recipe", []), recipe], "held_out": measured}
         saved = save_model(replace(model, config=model.config.uncalibrated()), self.output, about=about)
         self.activity.say(f"The model is {self.output}.")
-        counted = {} if questions is None else {"questions": dict(questions)}
         self.activity.result({"path": str(self.output), "model_hash": saved.hash, "held_out": measured, **counted})
         for folder in [self.run / name for name in (self.name, *left)] if self.activity.run else [self.run]:
             remove_folder(folder)
@@ -151,6 +150,11 @@ def split_passages(hashes_N: NDArray[np.uint64], holdout: float) -> tuple[list[i
     held = np.flatnonzero(held_N)
     measured = held[np.argsort(hashes_N[held], kind="stable")[:MOST_HELD_OUT]]
     return np.flatnonzero(~held_N).tolist(), np.sort(measured).tolist()
+
+
+def counted(learnt: Collection[Any], held_out: Collection[Any]) -> dict[str, int]:
+    """How many passages were learnt and held out, for the result."""
+    return {"learnt": len(learnt), "held_out": len(held_out)}
 
 
 def check_batch(config: TrainingSettings, world: World, each: int = 1) -> None:

@@ -86,6 +86,7 @@ def test_htmx_gets_the_part_that_changes(outsider: Person) -> None:
         ({"right": "no", "block_id": "\x00"}, "not one of the blocks"),
         ({"right": "no", "other_block": "https://elsewhere.example/"}, "not one of the blocks"),
         ({"better_answer": "x" * 301}, "at most 300 characters"),
+        ({"right": "no", "better_answer": "stanley kubrick."}, "the answer that was given; is it right after all?"),
     ],
 )
 def test_what_cannot_be_said(outsider: Person, word: dict[str, str], says: str) -> None:

@@ -74,7 +74,7 @@ def test_questions_to_measure_by_are_not_learnt_from() -> None:
     stored.deployment()
     measured = question_set("measured", Purpose.MEASURE)
     errors = refused("finetune", finetuning(questions=[measured.pk]))
-    assert errors == {"questions": f"names no question set that can be used: {measured.pk}."}
+    assert errors == {"questions": f"must be of a question set to learn from, not of {measured}."}
     assert KINDS[JobKind.EVALUATE].read({"index": IndexGeneration.objects.get().pk, "questions": measured.pk})
 
 

@@ -256,6 +256,18 @@ def test_an_ablation_shows_its_table(staff: Person) -> None:
             {"held_out": {"span": 1.0}, "questions": {"given": 55, "learnt": 16, "held_out": 3}},
             {"Questions learnt": "16 of 55", "3 held out: best span is right": "100.0\xa0%"},
         ),
+        (
+            "pretrain",
+            {
+                "held_out": {"perplexity": 30840.2, "log_likelihood": -36.178},
+                "passages": {"learnt": 3960, "held_out": 5},
+            },
+            {
+                "Passages learnt from": "3,960",
+                "5 held out: perplexity": "30,840",
+                "5 held out: log likelihood": "\N{MINUS SIGN}36.18",
+            },
+        ),
         (JobKind.INGEST, {"corpus": 1, "articles": 10033, "blocks": 21034}, {"Articles": "10,033", "Blocks": "21,034"}),
         (JobKind.EVALUATE, {"n": 5, "ece": 0.0312, "ms_per_question": 41.7}, {"Time for a question": "42\xa0ms"}),
     ],
@@ -266,6 +278,12 @@ def test_other_results_are_facts(kind: JobKind, result: dict[str, Any], shown: d
     assert shown.items() <= facts.items()
 
 
+def test_recall_is_in_the_order_of_its_blocks(staff: Person) -> None:
+    measured = {f"recall@{k}": k / 20 for k in (20, 5, 1)}
+    text = page(staff, job(kind="ict", state=JobState.SUCCEEDED, result={"held_out": measured})).content.decode()
+    assert re.findall(r"recall@(\d+)</dt>", text) == ["1", "5", "20"]
+
+
 def test_a_trained_model_leads_to_the_index_that_it_searches_and_another_one_to_a_build(staff: Person) -> None:
     now = stored.deployment()
     trained = job(kind="finetune", state=JobState.SUCCEEDED, result={"model": 2})
@@ -274,6 +292,7 @@ def test_a_trained_model_leads_to_the_index_that_it_searches_and_another_one_to_
     for action in ("calibrate", "evaluate", "deploy"):
         assert f'id="{action}-model-{model.pk}"' in text
     assert f"index={now.index_id}" in text and "Build its index" not in text
+    assert f'id="model-index-{model.pk}" href="/manage/indexes/{now.index_id}/">{now.index}</a>' in text
     ModelVersion.objects.filter(pk=model.pk).update(block_hash="another")
     text = page(staff, trained).content.decode()
     assert "Build its index" in text and f'id="deploy-model-{model.pk}"' not in text

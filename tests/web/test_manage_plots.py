@@ -73,6 +73,13 @@ def test_a_panel_for_each_figure_that_there_is(job: Job) -> None:
     assert lag.now == (("lag", "7\xa0steps"),)
 
 
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_the_axis_of_a_share_ends_where_shares_do(value: float) -> None:
+    svg = drawing.lines_svg((drawing.Series("accuracy", 0, ((10, value), (20, value))),), along="step", share=True)
+    ticks = [float(text.replace("\N{MINUS SIGN}", "-")) for text in re.findall(r">([^<>]*)\xa0%<", svg)]
+    assert 100 * value in ticks and min(ticks) >= 0 and max(ticks) <= 100
+
+
 def test_a_figure_held_out_is_called_as_in_the_result(job: Job) -> None:
     measure(job, 10, finetune__held_out__span=0.5)
     (curve,) = plots.curves(job.pk)

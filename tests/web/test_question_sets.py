@@ -133,6 +133,31 @@ def test_no_question_is_learnt_from_and_measured_by(first: Purpose) -> None:
     assert questions.record(lines("which is a longest RIVER"), "third", first)
 
 
+def test_all_questions_of_the_other_purpose_are_counted() -> None:
+    questions.record(lines("Which river?", "Which town?"), "measured", Purpose.MEASURE)
+    says = (
+        r"^“Which town\?” and 1 more of its 3 questions are in measured \(2 questions, to measure by\) or another one"
+    )
+    with pytest.raises(RealmError, match=says):
+        questions.record(lines("Which town?", "Which hill?", "Which river?"), "learnt", Purpose.LEARN)
+
+
+def test_what_is_measured_by_is_left_out_on_the_page_and_over_rest(staff: Person, program: TokenClient) -> None:
+    questions.record(lines("Which river?"), "measured", Purpose.MEASURE)
+
+    def sent(name: str, **more: str) -> dict[str, Any]:
+        file = SimpleUploadedFile(f"{name}.jsonl", lines("Which river?", "Which hill?"))
+        return {"file": file, "purpose": "learn", **more}
+
+    refused = staff.client.post(reverse("manage-questions"), sent("page"))
+    assert refused.status_code == 422 and "unless these are left out" in refused.content.decode()
+    page = staff.client.post(reverse("manage-questions"), sent("page", leave_out_measured="on"), follow=True)
+    assert "Left out, because models are measured by them: 1." in page.content.decode()
+    problem(program.post("/api/v1/question-sets", sent("rest")), 422)
+    assert program.post("/api/v1/question-sets", sent("rest", leave_out_measured="true")).json()["questions"] == 1
+    assert {one.name: one.questions for one in QuestionSet.objects.all()} == {"measured": 1, "page": 1, "rest": 1}
+
+
 def test_what_is_measured_by_can_be_left_out() -> None:
     questions.record(lines("Which river?"), "measured", Purpose.MEASURE)
     content = lines("Which town?") + b"\n" + lines("which RIVER", "Which hill?")

@@ -87,7 +87,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Job]:
         (2, "error: The disk is full.\n", JobState.FAILED, "The disk is full."),
         (3, "", JobState.STOPPED, ""),
         (1, "", JobState.FAILED, "The process ended with status 1; the end of its log shows where."),
-        (-9, "", JobState.QUEUED, "Its process ended by SIGKILL in attempt 1; it goes on from there."),
+        (-9, "", JobState.QUEUED, "Its process ended by SIGKILL in attempt 1; another one goes on from what is kept."),
     ],
 )
 def test_the_status_decides(ends: Callable[..., Job], status: int, said: str, state: str, error: str) -> None:

@@ -104,7 +104,7 @@ def a_killed_process_goes_on() -> None:
     assert len({pid for pid, _ in steps(job)}) == 2
     assert [row.step for row in job.metrics.order_by("step")] == list(range(15))
     assert (job.attempt, job.fruitless) == (2, 1)
-    assert "Its process ended by SIGKILL in attempt 1; it goes on from there." in job.log
+    assert "Its process ended by SIGKILL in attempt 1; another one goes on from what is kept." in job.log
 
 
 def a_process_that_is_killed_every_time_is_given_up() -> None:

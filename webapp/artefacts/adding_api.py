@@ -62,7 +62,8 @@ class AddingQuestionSets(OperatorView):
         name = body["name"] or PurePath(file.name).stem
         new = not QuestionSet.objects.filter(name=name).exists()
         content = questions.lines_of(file.read(), file.name, purpose)
-        made = questions.record(content, name, purpose, origin=body["origin"], by=self.operator)
+        left_out, origin = body["leave_out_measured"], body["origin"]
+        made = questions.record(content, name, purpose, origin=origin, leave_out_measured=left_out, by=self.operator)
         address = reverse("api-question-set", args=[made.pk], request=request)
         shown_set = shown.QuestionSetSerializer(made).data
         return Response(shown_set, status=201 if new else 200, headers={"Location": address})

@@ -122,6 +122,11 @@ class NewQuestionSetSerializer(StrictSerializer):
     purpose = serializers.ChoiceField(
         Purpose.choices, help_text="Models are never trained on questions that they are measured by."
     )
+    leave_out_measured = serializers.BooleanField(
+        default=False,
+        help_text="Of a set to learn from: leave out the questions that are in a set to measure by, instead of "
+        "refusing the file.",
+    )
     name = StrictCharField(
         default="", allow_blank=True, max_length=100, help_text="If not given: the file's, without its ending."
     )

@@ -17,7 +17,7 @@ from django.db.models import BooleanField, Case, Count, Q, QuerySet, When
 from django.utils import timezone
 
 from realm_core.errors import RealmError
-from realm_core.questions.answers import holds_answer
+from realm_core.questions.answers import holds_answer, normalise_answer
 from webapp.access.collections import CollectionAccess, access_of
 from webapp.articles import service as articles
 from webapp.asking.history import Asker, answers_without
@@ -224,6 +224,9 @@ def _check(answer: AskedAnswer, right: bool | None, block_id: str, better_answer
         errors.append(FieldError("block_id", says))
     if len(better_answer) > LONGEST_ANSWER:
         errors.append(too_long("better_answer", "An answer", better_answer, LONGEST_ANSWER))
+    better = normalise_answer(better_answer)
+    if right is False and better and better == normalise_answer(answer.answer_text or ""):
+        errors.append(FieldError("better_answer", "This is the answer that was given; is it right after all?"))
     if errors:
         raise InvalidRequest(*errors)
 

@@ -5,6 +5,7 @@ Records that a job made have pages of their own; this is the rest of its result.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -61,6 +62,7 @@ _NAMED: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
 # Labels of held-out figures, if their name is not enough, and prefixes of the names of shares.
 _CALLED: Final[Mapping[str, str]] = {
     "accuracy_without": "accuracy without retrieval",
+    "log_likelihood_without": "log likelihood without retrieval",
     "null_share": "prior of the null block",
     "span": "best span is right",
     "utility": "retrieval utility",
@@ -76,15 +78,24 @@ def figures(job: Job) -> list[tuple[str, str]]:
     right: dict[str, float] = job.result.get("answered_right") or {}
     named += [(f"Answered right, {name}", percent(share)) for name, share in sorted(right.items())]
     held_out: dict[str, float] = job.result.get("held_out") or {}
-    questions, of = job.result.get("questions"), "Held out"
+    questions, passages, of = job.result.get("questions"), job.result.get("passages"), "Held out"
     if isinstance(questions, dict):  # an ablation has a list
         named.append(("Questions learnt", f"{questions['learnt']:,} of {questions['given']:,}"))
         of = f"{questions['held_out']:,} held out"
+    if passages:
+        named.append(("Passages learnt from", intcomma(passages["learnt"])))
+        of = f"{passages['held_out']:,} held out"
     if job.result and not held_out and job.parameters.get("holdout"):
         named.append(("Held out", "none: the share of so few came to none, and nothing was measured"))
     if job.kind == _PRETRAIN and job.result and job.parameters.get("refresh") != "never":
         named.append(("Index replaced while it was trained", _times_replaced(job)))
-    return named + [(f"{of}: {_label(name)}", _formatted(name, value)) for name, value in sorted(held_out.items())]
+    in_order = sorted(held_out.items(), key=lambda one: _in_order(one[0]))
+    return named + [(f"{of}: {_label(name)}", _formatted(name, value)) for name, value in in_order]
+
+
+def _in_order(name: str) -> list[tuple[int, str]]:
+    """recall@5 before recall@20."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
 def _times_replaced(job: Job) -> str:
@@ -101,4 +112,6 @@ def _label(name: str) -> str:
 
 
 def _formatted(name: str, value: float) -> str:
-    return percent(value) if name.startswith(_SHARES) else f"{value:,.4g}"
+    if name.startswith(_SHARES):
+        return percent(value)
+    return (f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}").replace("-", "\N{MINUS SIGN}")

@@ -78,6 +78,9 @@ def lines_svg(lines: tuple[Series, ...], *, along: str, unit: str = "", share: b
             from matplotlib.ticker import PercentFormatter
 
             axes.yaxis.set_major_formatter(PercentFormatter(1, symbol="\N{NO-BREAK SPACE}%"))
+            low, high = axes.get_ylim()  # around equal values it reaches beyond what a share can be
+            room = 0.02 * (min(high, 1) - max(low, 0))  # for the line's width
+            axes.set_ylim(max(low, -room), min(high, 1 + room))
         elif unit:
             axes.set_ylabel(unit)
         if len(lines) > 1:

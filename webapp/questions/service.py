@@ -101,12 +101,14 @@ def record(
             raise RealmError(f"There is a question set {known} already; choose another name.")
         _write(content, resolve(known.path))  # restores a lost file
         return known
-    for question in questions:
-        if (holder := shared.get(normalise_answer(question.question))) is not None:
-            raise RealmError(
-                f"“{question.question[:_SHOWN]}” is in {holder}, too; a set to train on and a set to measure by "
-                "must have no question in common."
-            )
+    if both := [one.question for one in questions if normalise_answer(one.question) in shared]:
+        more = f" and {len(both) - 1:,} more of its {len(questions):,} questions are" if len(both) > 1 else " is"
+        holder = f"{shared[normalise_answer(both[0])]}{' or another one' if len(both) > 1 else ''}"
+        unless = ", unless these are left out" if purpose == Purpose.LEARN else ""
+        raise RealmError(
+            f"“{both[0][:_SHOWN]}”{more} in {holder}, too; a set to train on and a set to measure by must have no "
+            f"question in common{unless}."
+        )
     try:
         with transaction.atomic():
             made = QuestionSet.objects.create(

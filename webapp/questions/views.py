@@ -38,6 +38,11 @@ class UploadForm(forms.Form):
     purpose = forms.ChoiceField(
         choices=Purpose.choices, help_text="Models are never trained on questions that they are measured by."
     )
+    leave_out_measured = forms.BooleanField(
+        required=False,
+        label="Leave out what is measured by",
+        help_text="Of a set to learn from: the questions that are in a set to measure by. Else the file is refused.",
+    )
     name = forms.CharField(required=False, max_length=100, help_text="Empty: the file’s name without its ending.")
     origin = forms.CharField(
         required=False, max_length=200, help_text="Where the questions came from, and their licence."
@@ -52,17 +57,21 @@ def question_list(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         file, name = form.cleaned_data["file"], form.cleaned_data["name"]
         try:
+            content = questions.lines_of(file.read(), file.name or "", form.cleaned_data["purpose"])
             made = questions.record(
-                questions.lines_of(file.read(), file.name or "", form.cleaned_data["purpose"]),
+                content,
                 name or PurePath(file.name or "").stem,
                 form.cleaned_data["purpose"],
                 origin=form.cleaned_data["origin"],
+                leave_out_measured=form.cleaned_data["leave_out_measured"],
                 by=staff_member(request),
             )
         except RealmError as error:
             form.add_error("file", str(error))
         else:
             messages.success(request, _recorded(made))
+            if left_out := sum(bool(line.strip()) for line in content.splitlines()) - made.questions:
+                messages.warning(request, f"Left out, because models are measured by them: {left_out:,}.")
             return redirect("manage-question-set", made.pk)
     context = {
         "form": form,

@@ -217,6 +217,7 @@ def test_the_result_tells_recipe_and_figures(towns: Towns, learnt: Path) -> None
     model = load_model(learnt / "made")
     assert (result["path"], result["model_hash"]) == (str(learnt / "made"), model.hash)
     assert result["held_out"].keys() == {"recall@1", "recall@5", "recall@20"}
+    assert result["passages"]["learnt"] > result["passages"]["held_out"] > 0
     assert model.about is not None and "inverse cloze task from" in model.about["recipe"][-1]
     assert not (learnt / "run" / "ict").exists()
 

@@ -182,6 +182,18 @@ def test_a_loss_that_is_no_number_is_refused_before_it_does_harm(tmp_path: Path)
     assert torch.isfinite(module.matrix).all()
 
 
+def test_a_gradient_that_is_no_number_is_refused_before_it_does_harm(tmp_path: Path) -> None:
+    module = Numbers()
+
+    def losses_of(step: int) -> Losses:
+        # The root's slope at zero is infinite, and the loss a number: it is the last step, so no further loss is seen.
+        yield ((module.matrix - module.matrix.detach()).abs().sqrt().sum() if step == 19 else module.total()), {}
+
+    with pytest.raises(RealmError, match="small: the gradient of step 19 is nan; lower the learning rate"):
+        loop_of(module, tmp_path).run(losses_of, dict)
+    assert torch.isfinite(module.matrix).all()
+
+
 # ── Checkpoints ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -204,6 +216,24 @@ def test_stopped_and_resumed_it_comes_to_the_same_numbers(tmp_path: Path) -> Non
         assert {key: row[key] for key in CURVES} == {key: wanted[key] for key in CURVES}
     assert torch.equal(again.matrix, whole.matrix) and torch.equal(again.vector, whole.vector)
     assert not torch.equal(resumed.matrix, whole.matrix)
+
+
+def test_slow_steps_are_kept_although_the_next_checkpoint_is_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, now, kept = Numbers(), 0.0, list[int | None]()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    loop = loop_of(module, tmp_path, steps=12, checkpoint_every=100)
+
+    def losses_of(step: int) -> Losses:
+        nonlocal now
+        now += 250
+        kept.append(loop.saved_step())
+        yield module.total(), {}
+
+    loop.run(losses_of, dict)
+    assert kept == [None, None, None, 3, 3, 3, 6, 6, 6, 9, 9, 9]
+    assert not any("held_out" in name for row in rows(tmp_path)[:-1] for name in row)  # that takes long, too
 
 
 def test_a_checkpoint_that_is_half_there_is_not_there(tmp_path: Path) -> None:

@@ -205,6 +205,7 @@ def test_the_result_tells_recipe_and_figures(learnt: Path) -> None:
     model = load_model(learnt / "made")
     assert (result["path"], result["model_hash"]) == (str(learnt / "made"), model.hash)
     assert result["held_out"].keys() == {"loss", "accuracy"}
+    assert result["passages"]["learnt"] > result["passages"]["held_out"] > 0
     assert model.about is not None and "masked-language warm-up from" in model.about["recipe"][-1]
     assert not (learnt / "run" / "mlm").exists()
 

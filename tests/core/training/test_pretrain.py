@@ -102,6 +102,7 @@ def test_the_result_tells_model_recipe_and_figures(towns: Towns, learnt: Path) -
         assert part in recipe
     assert model.about["held_out"] == result["held_out"]
     assert result["held_out"]["loss"] == metrics(run, "pretrain.held_out.loss")[40]
+    assert result["passages"]["learnt"] > result["passages"]["held_out"] > 0
     assert sorted(path.name for path in run.iterdir()) == ["metrics.jsonl", "progress.json", "result.json", "task.json"]
 
 
