@@ -17,7 +17,9 @@ longer form, and an item of a list is not the list.
 
 If an article's first block begins with a longer form of its title, that form names its subject: "Aretha Louise
 Franklin" in "Aretha Franklin", "Robert Nesta Marley" in "Bob Marley", "William Henry Gates III" in "Bill Gates",
-"Cleopatra VII Thea Philopator" in "Cleopatra". It is displayed as the title, and joins a wording that equals the title.
+"Cleopatra VII Thea Philopator" in "Cleopatra". It is displayed as the title, and joins a wording that equals the title,
+and so does the end of that form ("August Haeckel" in "Ernst Haeckel") and what differs from the title by accents alone
+("Gurū Nānak").
 
 Displayed is the short wording for honorific, place and language, the full name for surname, the more probable one for
 year and fragment ("Gerald Ford" rather than "Vice President Gerald Ford"). If a language is asked for and its article
@@ -33,6 +35,7 @@ from dataclasses import dataclass
 
 from realm_core.questions.answers import normalise_answer
 from realm_core.salient.dates import FULL_MONTH
+from realm_core.text.spelling import folded
 
 _HONORIFICS = frozenset(
     "sir dame dr doctor prof professor lord lady king queen prince princess emperor empress president chancellor "
@@ -147,6 +150,7 @@ def same_names(
     by_key = {wording.key: wording for wording in wordings}
     begins = {block: _names_end(texts.get(block, "")) for block in titles}
     called = {wording.key: title for wording in wordings if (title := _title_of(wording, texts, titles, begins))}
+    called |= _with_other_accents(wordings, titles.values())
     called |= implied or {}
     named = {key: own for key, title in called.items() if (own := _called_alike(key, title, called, by_key)) != key}
     subjects = {key: own for key, own in named.items() if own not in named}  # no chains here, either
@@ -173,6 +177,13 @@ def same_names(
         first = own if (own := normalise_answer(text)) in keys else shown.key
         classes.append(NamedAnswer((first, *sorted(keys - {first})), text))
     return classes
+
+
+def _with_other_accents(wordings: Iterable[Wording], titles: Iterable[str]) -> dict[str, str]:
+    """Key → the title that the wording differs from by accents alone."""
+    plain = {normalise_answer(folded(own)): own for own in (TITLE_ASIDE.sub("", title) for title in titles)}
+    same = {one.key: title for one in wordings if (title := plain.get(normalise_answer(folded(one.text))))}
+    return {key: title for key, title in same.items() if normalise_answer(title) != key}
 
 
 def _called_alike(key: str, title: str, called: Mapping[str, str], by_key: Mapping[str, Wording]) -> str:
@@ -369,7 +380,8 @@ def _names_end(text: str) -> int:
 def _is_longer_form(title: Sequence[str], before: Sequence[str], words: Sequence[str], after: str) -> bool:
     """Whether an article's first words, `before`, `words` and `after`, begin with a longer form of its title, `words`.
 
-    Every word of the title has its counterpart in it: the same word, an initial or a short form of it.
+    Every word of the title has its counterpart in it: the same word, an initial or a short form of it. `words` may be
+    the end of that form.
     """
     if not all(_is_name(word) for word in (*title, *before, *words)):
         return False
@@ -380,7 +392,7 @@ def _is_longer_form(title: Sequence[str], before: Sequence[str], words: Sequence
     ):
         return len(words) > len(title)
     if any(normalise_answer(word) not in _HONORIFICS for word in before):
-        return False
+        return len(words) > 1 and words[-1] == title[-1] and _is_longer_form(title, (), [*before, *words], after)
     while len(words) > 2 and normalise_answer(words[-1]) in _GENERATIONS:
         words = words[:-1]
     if len(title) == 1:

@@ -15,7 +15,7 @@ from typing import Final
 from realm_core.questions.answers import normalise_answer
 
 _ASKS_COUNTRY = re.compile(
-    r"\b(?:which|what|name (?:the|a))(?:\s+[\w-]+)?\s+(?:country|countries|nation)\b|^(?:the )?country\b"
+    r"\b(?:which|what|name (?:the|a))(?:\s+[\w-]+){0,3}?\s+(?:country|countries|nation)\b|^(?:the )?country\b"
     r"|\bcountry(?: of (?:origin|birth))?\s*\??$|^where\b",
     re.IGNORECASE,
 )

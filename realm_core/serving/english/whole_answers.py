@@ -7,6 +7,7 @@ period      "In which years …?", "When did … reign?", "How long did … last
             period is displayed as the whole of it ("1979 to 1990", "1861 until his assassination in 1865").
 date        "On what day …?", "birthday of …": a year or month is displayed with its day ("July 20, 1969").
 list        "What are the five boroughs …?": an item with all of its enumeration (`lists.py`).
+species     "What is the scientific name of …?": a genus with the word that makes it a species ("Apis mellifera").
 expansion   "What does UNESCO stand for?": all words whose initials spell it (`expansions.py`).
 """
 
@@ -40,6 +41,8 @@ _ASKS_DATE = re.compile(
     r"|\bexactly when\b",
     re.IGNORECASE,
 )
+_ASKS_SPECIES = re.compile(r"\b(?:scientific|latin|botanical|zoological|species) name\b", re.IGNORECASE)
+_SPECIES = re.compile(r"\b[A-Z][a-z]+ [a-z]{3,}(?=[),;.]| L\.)")
 _COPULA = re.compile(r"\b(?:is|are|was|were) ")
 _CLAUSE_ENDS = re.compile(r"[,;:] |\s[–—] ")
 _LONGEST_DEFINITION = 250  # characters; of a longer one its first clauses
@@ -63,6 +66,7 @@ class WholeAnswer:
     asks: str
     period: bool
     date: bool
+    species: bool
     items: range
     abbreviations: frozenset[str]
     choices: Choices
@@ -77,6 +81,7 @@ class WholeAnswer:
             asks,
             _ASKS_PERIOD.search(question) is not None,
             _ASKS_DATE.search(question) is not None,
+            _ASKS_SPECIES.search(question) is not None,
             items_asked_for(question),
             abbreviations_in(question),
             Choices.of(question),
@@ -116,8 +121,8 @@ class WholeAnswer:
             for period in _PERIOD.finditer(text):
                 if period.start() <= start and end in (period.end("begins"), period.end()):
                     return period.span()
-        if self.date:
-            for full in _FULL_DATE.finditer(text):
+        for asked, form in ((self.date, _FULL_DATE), (self.species, _SPECIES)):
+            for full in form.finditer(text) if asked else ():
                 if full.start() <= start and end <= full.end():
                     return full.span()
         if self.items or self.abbreviations:

@@ -77,6 +77,8 @@ def test_a_language_that_is_asked_for_is_called_as_its_article(
     [
         ("Which country does sushi come from?", ("Japanese",), ["Japan"]),
         ("Which country does sushi come from?", ("Japanese", "Japan"), ["Japan"]),
+        ("In which South American or Asian country is sushi made?", ("Japanese",), ["Japanese"]),
+        ("In which East Asian country is sushi made?", ("Japanese",), ["Japan"]),
         ("sushi from what country", ("Japan", "Japanese"), ["Japan"]),
         ("Where was sushi first made?", ("Japanese", "Japan"), ["Japan"]),
         ("What language is spoken in which country?", ("Japanese",), ["Japanese"]),
@@ -155,6 +157,9 @@ SUBJECTS = [
     ("C. S. Lewis", "Clive Staples Lewis was a writer.", "Clive Staples Lewis"),
     ("Atlantic Ocean", "The Atlantic Ocean is the second-largest.", "The Atlantic Ocean"),
     ("Harry S. Truman", "Harry S Truman was the 33rd president.", "Harry S Truman"),
+    ("Ernst Haeckel", "Ernst Heinrich Philipp August Haeckel was a zoologist.", "August Haeckel"),
+    ("Guru Nanak", "The first Guru is Gurū Nānak, born in 1469.", "Gurū Nānak"),
+    ("Śāriputra", "A monk, Sariputra, was his disciple.", "Sariputra"),
 ]
 
 
@@ -178,6 +183,9 @@ OTHER_SUBJECTS = [
     ("Derry", "Derry City was founded in 1928.", "Derry City"),
     ("Pannonia", "Pannonia Superior was a province.", "Pannonia Superior"),
     ("Whitney Houston", "When Houston sang, they listened.", "When Houston"),
+    ("Ernst Haeckel", "Paul August Haeckel was his brother.", "August Haeckel"),
+    ("Ernst Haeckel", "Ernst Heinrich Haeckel and August Haeckel.", "August Haeckel"),
+    ("Guru Nanak", "The second Guru is Gurū Angad.", "Gurū Angad"),
     (
         "International Maritime Organization",
         "Inter-Governmental Maritime Organization it was.",
@@ -189,6 +197,13 @@ OTHER_SUBJECTS = [
 @pytest.mark.parametrize(("title", "block", "text"), OTHER_SUBJECTS)
 def test_another_thing_is_not_displayed_as_the_title(title: str, block: str, text: str) -> None:
     assert named(block, text, title=title) == {(text, frozenset([normalise_answer(text)]))}
+
+
+def test_a_title_with_other_accents_joins_it() -> None:
+    block = "Gurū Nānak, or Guru Nanak, is the first Guru."
+    assert named(block, "Gurū Nānak", "Guru Nanak", title="Guru Nanak") == {
+        ("Guru Nanak", frozenset(map(normalise_answer, ("Gurū Nānak", "Guru Nanak"))))
+    }
 
 
 def test_two_longer_forms_of_a_title_that_was_not_read_are_one_name() -> None:

@@ -86,6 +86,10 @@ def test_the_term_is_no_definition_of_itself() -> None:
         ("When is her birthday?", "She was born on 20 July.", "July", "20 July"),
         ("What day was it?", "It was in July 1969.", "1969", "1969"),
         ("When did he land?", "He landed on July 20, 1969.", "1969", "1969"),
+        ("scientific name honey bee", "The honey bee (Apis mellifera) is", "Apis", "Apis mellifera"),
+        ("What is the Latin name of the bee?", "Apis mellifera, the bee, is", "mellifera", "Apis mellifera"),
+        ("What genus is the bee of?", "The honey bee (Apis mellifera) is", "Apis", "Apis"),
+        ("scientific name of bees", "Apis has seven species.", "Apis", "Apis"),
         ("How many have landed to date?", "He landed on July 20, 1969.", "1969", "1969"),
     ],
 )
