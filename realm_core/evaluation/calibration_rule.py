@@ -29,7 +29,7 @@ from realm_core.evaluation.calibration import Reliability
 from realm_core.model.config import Calibration
 from realm_core.questions.answers import is_correct, normalise_answer
 from realm_core.questions.question_file import Question
-from realm_core.serving.provenance import conclude, confidence
+from realm_core.serving.provenance import LEAST_SHARE, conclude, confidence
 from realm_core.serving.reading import ReadBlock, unconcluded
 
 PRIOR_TEMPERATURES = (0.5, 0.7, 1.0, 1.4, 2.0)
@@ -194,7 +194,11 @@ def fitted(
     def sure(answered: Answered) -> float:
         return 0.0 if answered.signs is None else confidence(answered.signs, weights, offset)
 
-    min_confidence = _next_half_percent(_threshold([sure(answered) for answered in unanswerable], allowed))
+    def given(answered: Answered, least: float) -> bool:
+        return answered.share >= LEAST_SHARE and sure(answered) >= least
+
+    offered = [sure(answered) * (answered.share >= LEAST_SHARE) for answered in unanswerable]
+    min_confidence = _next_half_percent(_threshold(offered, allowed))
     counts = Reliability(2000)
     for answered in itertools.chain(*answers.values(), unanswerable):
         if answered.signs is not None:
@@ -211,10 +215,10 @@ def fitted(
     return Fit(
         calibration,
         {
-            name: _mean([one.right and (sure(one) >= min_confidence or not withheld_counts) for one in group])
+            name: _mean([one.right and (given(one, min_confidence) or not withheld_counts) for one in group])
             for name, group in answers.items()
         },
-        _mean([sure(answered) >= min_confidence for answered in unanswerable]),
+        _mean([given(answered, min_confidence) for answered in unanswerable]),
         counts.auc(),
     )
 

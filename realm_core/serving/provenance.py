@@ -14,12 +14,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from realm_core.questions.answers import normalise_answer
 from realm_core.serving import naming
 from realm_core.serving.english.implied import implied
 
+# An answer that "no answer" is a hundred times as probable as is not given, however confident its margin over the next
+# answer, of which there may be none, makes it.
+LEAST_SHARE: Final = 0.01
 _WIDEST_MARGIN = 7.0  # e^7 ≈ 1,100: so unlikely a second answer counts as none
 _LEAST_PROBABILITY = 1e-12
 
@@ -117,7 +120,7 @@ class Answer:
         if self.confidence is None:
             return False
         if self.min_confidence:
-            return self.confidence >= self.min_confidence
+            return self.confidence >= self.min_confidence and self.share >= LEAST_SHARE
         return self.share >= self.min_probability
 
     @property

@@ -113,7 +113,8 @@ def check(answer: Answer, blocks: Sequence[Evidence]) -> None:
     against = answer.no_answer_probability
     surety = 0.0 if not shown else shown[0] if against is None else shown[0] / (shown[0] + against)
     # Not calibrated, the confidence is the surety, but for rounding.
-    given_answer = bool(shown) and surety >= (answer.min_confidence or answer.min_probability)
+    least = max(answer.min_confidence, 0.01) if answer.min_confidence else answer.min_probability
+    given_answer = bool(shown) and surety >= least
     assert answer.answer == (answer.answers[0] if given_answer else None)
     assert answer.explains == ("answer" if given_answer else "no_answer" if has_null or not shown else "candidate")
     about = None if answer.explains == "no_answer" else spelt[answer.answers[0].text]
@@ -229,6 +230,10 @@ def test_the_confidence_decides_where_it_was_fitted() -> None:
     assert conclude(fitted).answer == answer.answers[0]
     assert conclude(replace(fitted, min_confidence=0.9, min_probability=0.0)).answer is None
     assert conclude(fitted).without({"a"}).answer is None
+    faint = reading([block("a", 1.0, {"nile": 0.009}, null=0.991)], min_confidence=0.2)
+    sure = replace(faint, confidence_offset=6.0)
+    assert sure.confidence is not None and sure.confidence > 0.7
+    assert conclude(sure).answer is None  # a hundred times as probable: no answer
     kept = fitted.as_dict()
     del kept["min_confidence"]  # as kept before there was one
     assert conclude(Answer.from_dict(kept)).answer is None
