@@ -70,6 +70,12 @@ def program(staff: Person) -> TokenClient:
 
 
 @pytest.fixture
+def index(db: None) -> IndexGeneration:
+    """The index that is deployed."""
+    return stored.deployment().index
+
+
+@pytest.fixture
 def short_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is refused a page gets the status alone; to write the page takes far longer than to refuse."""
     monkeypatch.setattr("webapp.urls.handler403", _refused, raising=False)

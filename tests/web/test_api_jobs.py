@@ -13,14 +13,8 @@ from django.utils import timezone
 
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, job, post, problem, question_set, walk
-from tests.web.pages import stored
 from webapp.kinds import KINDS
 from webapp.models import AuditEntry, IndexGeneration, Job, JobMetric, JobState, Purpose
-
-
-@pytest.fixture
-def index(db: None) -> IndexGeneration:
-    return stored.deployment().index
 
 
 def building(index: IndexGeneration, **more: Any) -> dict[str, Any]:

@@ -24,11 +24,10 @@ def test_a_token_asks_for_its_person(engine: FakeEngine, member: Person) -> None
     assert AskedAnswer.objects.get().asker == member.user
 
 
-def test_a_token_that_is_not_for_asking(engine: FakeEngine, staff: Person) -> None:
-    client = TokenClient(staff.user, "operate")
+def test_a_token_that_is_not_for_asking(engine: FakeEngine, program: TokenClient) -> None:
     for address in ("ask", "retrieve"):
-        assert "scope ask" in problem(post(client, address, QUESTION), 403)["detail"]
-    problem(post(client, "fill", {"sentence": "A [MASK]."}), 403)
+        assert "scope ask" in problem(post(program, address, QUESTION), 403)["detail"]
+    problem(post(program, "fill", {"sentence": "A [MASK]."}), 403)
     assert engine.asked == []
 
 
@@ -76,34 +75,32 @@ def test_without_a_token_where_one_is_needed(outsider: Person) -> None:
     assert response["WWW-Authenticate"] == "Bearer"
 
 
-def test_a_token_cannot_do_more_than_its_person(member: Person, staff: Person) -> None:
-    client = TokenClient(staff.user, "operate")
-    assert client.get("/api/v1/jobs").status_code == 200
+def test_a_token_cannot_do_more_than_its_person(member: Person, staff: Person, program: TokenClient) -> None:
+    assert program.get("/api/v1/jobs").status_code == 200
     User.objects.filter(pk=staff.user.pk).update(is_staff=False)
-    problem(client.get("/api/v1/jobs"), 403)
+    problem(program.get("/api/v1/jobs"), 403)
     problem(TokenClient(member.user, "operate").get("/api/v1/jobs"), 403)
 
 
-def test_a_session_needs_the_csrf_token_and_a_token_does_not(staff: Person) -> None:
+def test_a_session_needs_the_csrf_token_and_a_token_does_not(staff: Person, program: TokenClient) -> None:
     browser = Client(enforce_csrf_checks=True)
     browser.force_login(staff.user, backend="django.contrib.auth.backends.ModelBackend")
     assert "CSRF" in problem(post(browser, "jobs", {"kind": "ingest", "parameters": {}}), 403)["detail"]
-    assert post(TokenClient(staff.user, "operate"), "jobs", {"kind": "ingest", "parameters": {}}).status_code == 201
+    assert post(program, "jobs", {"kind": "ingest", "parameters": {}}).status_code == 201
 
 
-def test_the_last_use_is_noted_once_a_minute(staff: Person) -> None:
-    client = TokenClient(staff.user, "operate")
-    client.get("/api/v1/jobs")
-    client.record.refresh_from_db()
-    first = client.record.last_used_at
+def test_the_last_use_is_noted_once_a_minute(program: TokenClient) -> None:
+    program.get("/api/v1/jobs")
+    program.record.refresh_from_db()
+    first = program.record.last_used_at
     assert first is not None and timezone.now() - first < timedelta(seconds=20)
-    client.get("/api/v1/jobs")
-    client.record.refresh_from_db()
-    assert client.record.last_used_at == first
+    program.get("/api/v1/jobs")
+    program.record.refresh_from_db()
+    assert program.record.last_used_at == first
     ApiToken.objects.update(last_used_at=first - timedelta(seconds=61))
-    client.get("/api/v1/jobs")
-    client.record.refresh_from_db()
-    assert client.record.last_used_at is not None and client.record.last_used_at >= first
+    program.get("/api/v1/jobs")
+    program.record.refresh_from_db()
+    assert program.record.last_used_at is not None and program.record.last_used_at >= first
 
 
 # ---- the commands

@@ -10,18 +10,12 @@ from django.db import DataError, connection, transaction
 
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, job, post, problem, question_set
-from tests.web.pages import stored
 from webapp.jobs import service as services
 from webapp.models import AuditEntry, IndexGeneration, Job, JobState, Purpose
 
 pytestmark = pytest.mark.postgresql_first
 
 BROKEN = {"attribution": "half \ud800", "source": "vital"}
-
-
-@pytest.fixture
-def index(db: None) -> IndexGeneration:
-    return stored.deployment().index
 
 
 @pytest.mark.parametrize(

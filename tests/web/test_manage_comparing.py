@@ -246,8 +246,8 @@ def test_the_page_lists_the_questions(mixed: Evaluation, staff: Person, curator:
     assert gone.status_code == 200 and b"does not exist" in gone.content and b"75.0" in gone.content
 
 
-def test_the_questions_over_rest(mixed: Evaluation, staff: Person) -> None:
-    program, address = TokenClient(staff.user, "operate"), f"evaluations/{mixed.pk}/predictions"
+def test_the_questions_over_rest(mixed: Evaluation, program: TokenClient) -> None:
+    address = f"evaluations/{mixed.pk}/predictions"
 
     def found(query: str = "") -> list[tuple[int, str]]:
         pages = walk(program, f"/api/v1/{address}{query}")

@@ -92,7 +92,7 @@ def test_the_newest_generations_of_a_corpus_stay(deployed: Deployment) -> None:
     rule()
     removable = retention.removable()
     assert [removal.record for removal in removable] == [olds[2], olds[1], olds[0]]
-    assert all(removal.size_bytes == 10 and removal.folder == resolve(removal.record.path) for removal in removable)  # type: ignore[union-attr]
+    assert all(removal.size_bytes == 10 and removal.folders == (resolve(removal.record.path),) for removal in removable)  # type: ignore[union-attr]
     assert names(retention.remove(by=None)) == {olds[0].pk, olds[1].pk, olds[2].pk}
     assert [resolve(index.path).exists() for index in olds] == [False, False, False, True, True]
     assert set(IndexGeneration.objects.all()) == {olds[3], olds[4], deployed.index}

@@ -77,13 +77,12 @@ class Removal:
     """One item that the rule removes.
 
     record: the generation, the corpus, or the job of the run folder; None: an abandoned build.
-    folder: of its files; more: others of them. size_bytes: of all these.
+    folders: of its files, the own one first. size_bytes: of all these.
     """
 
     record: IndexGeneration | CorpusSnapshot | Job | None
-    folder: Path
+    folders: tuple[Path, ...]
     size_bytes: int
-    more: tuple[Path, ...] = ()
 
     def __str__(self) -> str:
         """The item in words."""
@@ -91,7 +90,7 @@ class Removal:
             return f"Run folder of job {self.record.pk}: {self.record}"
         if isinstance(self.record, CorpusSnapshot):
             return f"Corpus {self.record}"
-        return str(self.record) if self.record is not None else f"Unfinished build {self.folder.name}"
+        return str(self.record) if self.record is not None else f"Unfinished build {self.folders[0].name}"
 
 
 def change_rule(*, by: User | str | None, **settings: int) -> RetentionRule:
@@ -129,12 +128,11 @@ def remove(*, by: User | str | None, now: datetime | None = None) -> list[Remova
                 if not _claim(removal, rule, now, by):
                     continue
                 if not isinstance(removal.record, Job):  # that of a job may exist again, for the next attempt
-                    for folder in (removal.folder, *removal.more):
-                        _hide(folder)
+                    _hide(*removal.folders)
             except RealmError as error:
-                log.error("%s is removed later: %s", removal.folder, error)
+                log.error("%s is removed later: %s", removal.folders[0], error)
                 continue
-            for folder in (removal.folder, *removal.more):
+            for folder in removal.folders:
                 _finish_logged(_hidden(folder))
             gone.append(removal)
     return gone
@@ -263,8 +261,7 @@ def take_away(*folders: Path) -> None:
 
     RealmError if that or Milvus does not answer; `finish` removes the rest.
     """
-    for folder in folders:
-        _hide(folder)
+    _hide(*folders)
     for folder in folders:
         _finish(_hidden(folder))
 
@@ -310,22 +307,18 @@ def _claim(removal: Removal, rule: RetentionRule, now: datetime, by: User | str 
     """Check again, with the row locked, and record the removal. False: it is needed meanwhile."""
     with transaction.atomic():
         record = removal.record
-        if isinstance(record, IndexGeneration):
-            held = IndexGeneration.every.select_for_update().get(pk=record.pk)
-            # Checked with the lock held: deploying it or starting a job on it takes the same lock.
-            if held.pk in _kept_indexes():
+        if isinstance(record, IndexGeneration | CorpusSnapshot):
+            rows = type(record).every.filter(pk=record.pk)
+            held = rows.select_for_update().get()  # deploying it or starting a job on it takes the same lock
+            kept = held.pk in _kept_indexes() if isinstance(held, IndexGeneration) else any(_uses_of_rebuilt(held))
+            if kept:
                 return False
-            IndexGeneration.every.filter(pk=held.pk).update(removed_at=now)
-        elif isinstance(record, CorpusSnapshot):
-            corpus = CorpusSnapshot.every.select_for_update().get(pk=record.pk)
-            if any(_uses_of_rebuilt(corpus)):
-                return False
-            CorpusSnapshot.every.filter(pk=corpus.pk).update(removed_at=now)
+            rows.update(removed_at=now)
         elif isinstance(record, Job):
             list(Job.objects.select_for_update().filter(Q(pk=record.pk) | Q(pk=record.parent_id)).order_by("pk"))
             if not _ended_jobs(rule, now).filter(pk=record.pk).exists():
                 return False
-            _hide(removal.folder)  # while it cannot be resumed
+            _hide(*removal.folders)  # while it cannot be resumed
         AuditEntry.record("retention.remove", str(removal), by=by, bytes=removal.size_bytes)
     return True
 
@@ -335,15 +328,16 @@ def _hidden(folder: Path) -> Path:
     return folder.with_name(f".{folder.name.removeprefix('.')}{_REMOVED}")
 
 
-def _hide(folder: Path) -> None:
-    """Hide a folder. Where another machine has it, an empty one says that the store still has to forget it."""
-    hidden = _hidden(folder)
-    with disk_errors(folder):
-        if folder.is_dir():
-            remove_folder(hidden)
-            os.rename(folder, hidden)
-        elif is_shared(folder):
-            hidden.mkdir(parents=True, exist_ok=True)
+def _hide(*folders: Path) -> None:
+    """Hide folders. Where another machine has one, an empty one says that the store still has to forget it."""
+    for folder in folders:
+        hidden = _hidden(folder)
+        with disk_errors(folder):
+            if folder.is_dir():
+                remove_folder(hidden)
+                os.rename(folder, hidden)
+            elif is_shared(folder):
+                hidden.mkdir(parents=True, exist_ok=True)
 
 
 def _unfinished_removals() -> Iterator[Path]:
@@ -353,9 +347,8 @@ def _unfinished_removals() -> Iterator[Path]:
     yield from corpora_dir().glob(f"*/.*{_REMOVED}")  # snapshots
 
 
-def _removal(record: IndexGeneration | CorpusSnapshot | Job | None, folder: Path, *more: Path) -> Removal:
-    size = sum(one.st_size for place in (folder, *more) for one in files_in(place))
-    return Removal(record, folder, size, more)
+def _removal(record: IndexGeneration | CorpusSnapshot | Job | None, *folders: Path) -> Removal:
+    return Removal(record, folders, sum(one.st_size for place in folders for one in files_in(place)))
 
 
 def _changed_at(folder: Path) -> float:

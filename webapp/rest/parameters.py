@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from django.db.models import CharField, Model, QuerySet
 from django.utils.dateparse import parse_datetime
@@ -21,6 +22,9 @@ _LARGEST_ID: Final = 2**63 - 1  # the largest value of an id column
 _TRUTH: Final = {"true": True, "false": False}
 _VISIBLE: Final = re.compile(r"[\x21-\x7e]{1,255}")
 _ENTITY_TAG: Final = re.compile(r'"([\x21\x23-\x7e\x80-\xff]*)"')
+
+Value = TypeVar("Value")
+Default = TypeVar("Default")
 
 
 @dataclass(frozen=True)
@@ -95,13 +99,8 @@ def by_time(field: str = "created_at") -> tuple[ListFilter, ListFilter]:
 def filtered(request: Request, records: QuerySet[Any], filters: Collection[ListFilter]) -> QuerySet[Any]:
     """The records that the query parameters select."""
     for one in filters:
-        given = request.query_params.get(one.name)
-        if given is None:
-            continue
-        try:
-            records = records.filter(**{one.lookup: one.read(given)})
-        except ValueError as error:
-            raise InvalidRequest(FieldError(one.name, str(error))) from None
+        if (value := _given(request, one.name, one.read, None)) is not None:
+            records = records.filter(**{one.lookup: value})
     return records
 
 
@@ -163,25 +162,24 @@ def if_match(request: Request) -> frozenset[str] | None:
 
 def time_in(request: Request, name: str) -> datetime | None:
     """A time from the query parameters; None: none is given."""
-    given = request.query_params.get(name)
-    try:
-        return None if given is None else _time(given)
-    except ValueError as error:
-        raise InvalidRequest(FieldError(name, str(error))) from None
+    return _given(request, name, _time, None)
 
 
 def whole_number(request: Request, name: str, default: int, *, low: int = 0, high: int = _LARGEST_ID) -> int:
     """A whole number from the query parameters."""
-    try:
-        return _whole(request.query_params.get(name, str(default)), low, high)
-    except ValueError as error:
-        raise InvalidRequest(FieldError(name, str(error))) from None
+    return _given(request, name, partial(_whole, low=low, high=high), default)
 
 
 def truth(request: Request, name: str) -> bool:
     """Whether something is said to be so; false if it is not given."""
+    return _given(request, name, _truth, False)
+
+
+def _given(request: Request, name: str, read: Callable[[str], Value], default: Default) -> Value | Default:
+    """The value of a query parameter, or the default if it is not given."""
+    text = request.query_params.get(name)
     try:
-        return _truth(request.query_params.get(name, "false"))
+        return default if text is None else read(text)
     except ValueError as error:
         raise InvalidRequest(FieldError(name, str(error))) from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -11,6 +10,7 @@ from django.conf import LazySettings
 from tests.web.conftest import Person
 from tests.web.documents.conftest import titles
 from tests.web.pages import stored
+from tests.web.pages.pages import text_of
 from tests.web.pages.stored import ODYSSEY
 from webapp.documents import service
 from webapp.documents.inputs import DocumentInput, Text
@@ -40,7 +40,7 @@ def _page(staff: Person, change: CorpusChange, *, press: bool = False) -> str:
     address = f"/manage/documents/changes/{change.pk}/"
     response = staff.client.post(f"{address}again/", follow=True) if press else staff.client.get(address)
     assert response.status_code == 200
-    return " ".join(re.sub(r"<[^>]*>", " ", response.content.decode()).split())
+    return text_of(response)
 
 
 def test_all_are_asked_again_and_it_is_said_how_many_differ(touched: list[AskedAnswer], staff: Person) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import replace
 from io import StringIO
@@ -16,6 +15,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, post, problem
 from tests.web.pages import stored
+from tests.web.pages.pages import text_of
 from tests.web.pages.stored import ODYSSEY
 from webapp.documents import service
 from webapp.documents.inputs import DocumentInput, Text, Unreadable
@@ -95,7 +95,7 @@ def test_what_there_was_no_time_for_is_said(
     monkeypatch.setattr(touched_module, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
     monkeypatch.setattr(touched_module, "_SLICE", 2)
     address = "/manage/documents/document/remove/?id=films%2F2001"
-    page = " ".join(re.sub(r"<[^>]*>", " ", staff.client.get(address).content.decode()).split())
+    page = text_of(staff.client.get(address))
     assert "3 kept answers have read it. Of the 2 that owe it most, 2 turn out differently" in page
     assert "For the other 1 there was no time yet. Go on with them" in page
     told = program.get("/api/v1/documents/films/2001/touched?differing=true").json()

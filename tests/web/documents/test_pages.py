@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import re
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +16,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from realm_core.errors import RealmError
 from tests.web.conftest import Person
 from tests.web.pages import stored
-from tests.web.pages.pages import Page
+from tests.web.pages.pages import Page, plain, text_of
 from tests.web.pages.stored import ODYSSEY
 from webapp.documents import fetching, service, viewing, views
 from webapp.documents.forms import FilesForm
@@ -51,12 +50,7 @@ FILM = {"title": ODYSSEY[0].title, "text": ODYSSEY[0].text, "licence": "CC BY-SA
 def _page(person: Person, address: str, status: int = 200) -> str:
     response = person.client.get(address)
     assert response.status_code == status
-    return _plain(response.content.decode())
-
-
-def _plain(html: str) -> str:
-    """What is to be read, with white space folded."""
-    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
+    return text_of(response)
 
 
 def _added(staff: Person) -> str:
@@ -69,7 +63,7 @@ def _added(staff: Person) -> str:
 def test_a_text_is_added_and_shown(answering: Deployment, staff: Person) -> None:
     further = {"url": "https://example.org/film", "language": "en", "date": "2024-05-01", "tags": " film, kubrick ,"}
     response = staff.client.post("/manage/documents/add/", {**FILM, **further}, follow=True)
-    page = _plain(response.content.decode())
+    page = text_of(response)
     assert f"“{FILM['title']}” is in the collection {Document.objects.get().collection}, 1 block." in page
     for shown in ("CC BY-SA 4.0", "Ada", "https://example.org/film", "1 May 2024", "kubrick", FILM["text"]):
         assert shown in page
@@ -101,7 +95,7 @@ def _upload(staff: Person, *files: tuple[str, bytes], status: int = 200, **more:
     told = {"file": uploaded, "licence": "CC0 1.0", **more}
     response = staff.client.post("/manage/documents/add/?from=file", told, follow=True)
     assert response.status_code == status
-    return _plain(response.content.decode())
+    return text_of(response)
 
 
 def test_several_files_are_added_by_one_edit(answering: Deployment, staff: Person) -> None:
@@ -174,7 +168,7 @@ def test_rows_of_a_file_may_state_their_own_licence(answering: Deployment, staff
         and not Document.objects.exists()
     )
     refused = sent({"licence": "CC0", "date": "May"})
-    assert "cities.jsonl, line 1: " in _plain(refused.content.decode()) and not Document.objects.exists()
+    assert "cities.jsonl, line 1: " in text_of(refused) and not Document.objects.exists()
 
     about = {"licence": "CC0", "attribution": "Ada", "language": "eng", "date": "2024-05-31", "tags": ["city", "old"]}
     assert sent(about).status_code == 200
@@ -241,7 +235,7 @@ def test_a_removal_says_first_what_it_touches_and_then_in_the_ledger(answering: 
     assert Document.objects.get().status == "current"  # nothing has happened yet
 
     response = staff.client.post(f"/manage/documents/document/remove/{query}", follow=True)
-    ledger = _plain(response.content.decode())
+    ledger = text_of(response)
     assert "is removed. No answer reads it from now on." in ledger
     assert "1 kept answer had read what it took away. It turns out differently" in ledger
     assert best in ledger and "Ask again" in ledger
@@ -270,11 +264,11 @@ def test_a_change_shows_first_what_it_touches(answering: Deployment, staff: Pers
 
     rest = {**FILM, "text": " ".join([*sentences[:-1], "The last one is another."])}
     looked = staff.client.post(address, rest)
-    page = _plain(looked.content.decode())
+    page = text_of(looked)
     assert f"1 passage of it goes, 1 comes, {len(blocks) - 1} stay" in page
     assert "No kept answer has read what goes." in page and blocks[-1].text in page and first.text not in page
     all_of_it = {**FILM, "text": "Nothing of it is left."}
-    page = _plain(staff.client.post(address, all_of_it).content.decode())
+    page = text_of(staff.client.post(address, all_of_it))
     assert f"{len(blocks)} passages of it go, 1 comes." in page
     assert "1 kept answer has read what goes. It turns out" in page and "with the new text" in page
     assert "Asked anew of the corpus as it would be, each where its asker may look: 1 of 1." in page
@@ -283,17 +277,17 @@ def test_a_change_shows_first_what_it_touches(answering: Deployment, staff: Pers
 
     hidden = _hidden(looked.content.decode())  # as the browser sends them
     kept = staff.client.post(address, hidden | SURE, follow=True)
-    assert "No kept answer had read what it took away." in _plain(kept.content.decode())
+    assert "No kept answer had read what it took away." in text_of(kept)
     assert viewing.show(document_id).text == rest["text"] and viewing.show(document_id).about.licence == "CC BY-SA 4.0"
     back = staff.client.post(address, hidden | {"title": "Typed anew", "step": "edit"}).content.decode()
     assert "Typed anew" in back and "The last one is another." in back and "See what it changes" in back
     taken = staff.client.post(address, all_of_it | SURE, follow=True)
     assert (
         "1 kept answer had read what it took away. It turns out differently without it: 1 with no answer any more"
-        in _plain(taken.content.decode())
+        in text_of(taken)
     )
     nothing = staff.client.post(address, all_of_it)
-    assert "Nothing: this is the document as it is" in _plain(nothing.content.decode())
+    assert "Nothing: this is the document as it is" in text_of(nothing)
     assert "nothing has changed" in staff.client.post(address, all_of_it | SURE, follow=True).content.decode()
 
 
@@ -312,7 +306,7 @@ def test_an_edit_that_came_between_is_said_and_not_overwritten(answering: Deploy
         response = staff.client.post(address, sent)
         page = response.content.decode()
         assert response.status_code == 409 and viewing.show(document_id).text == text
-        assert "This document was changed after you opened this page, so nothing has been done." in _plain(page)
+        assert "This document was changed after you opened this page, so nothing has been done." in plain(page)
         assert f'href="/manage/documents/document/{query}"' in page and "What was typed." in page
         return typed | _hidden(page)
 
@@ -336,7 +330,7 @@ def test_what_is_changed_is_the_file_that_was_looked_at(answering: Deployment, s
     held = _hidden(looked.content.decode())
     assert looked.status_code == 200 and Fetch.objects.count() == 1
     changed = staff.client.post(address, held | SURE, follow=True)
-    assert "“The film” is in the collection" in _plain(changed.content.decode())
+    assert "“The film” is in the collection" in text_of(changed)
     row = Document.objects.get()
     assert (row.format, row.licence, row.tags, row.status) == ("markdown", "CC0 1.0", ["film"], "changed")
     assert not Fetch.objects.exists() and not list(fetched_dir().iterdir())
@@ -366,7 +360,7 @@ def test_what_an_address_led_to_is_fetched_once(
     monkeypatch.setattr(fetching, "_send", send)
     address = f"/manage/documents/document/change/{query}&from=address"
     looked = staff.client.post(address, {"address": url, "title": "The film", "licence": "CC0 1.0"})
-    assert "1 passage of it goes, 1 comes." in _plain(looked.content.decode())
+    assert "1 passage of it goes, 1 comes." in text_of(looked)
     staff.client.post(address, _hidden(looked.content.decode()) | SURE)
     row = Document.objects.get()
     assert (row.title, row.url, row.status, len(fetched)) == ("The film", f"{url}?2", "changed", 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from html import unescape
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,12 @@ import pytest
 from django.contrib.auth.models import Group
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
-from django.http import HttpResponse
 
 from realm_client import NewDocument
 from tests.web.conftest import Person
 from tests.web.documents.conftest import titles
 from tests.web.operating import TokenClient, post, problem
+from tests.web.pages.pages import text_of
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, OwnText, Text
 from webapp.documents.placing import MoreReaders, NewCollection
@@ -39,10 +38,6 @@ def archive(answering: Deployment) -> Collection:
     archive.groups.add(Group.objects.create(name="archivists"))
     documents.add([VAULT], by=None)
     return archive
-
-
-def text_of(response: HttpResponse) -> str:
-    return " ".join(unescape(re.sub(r"<[^>]*>", " ", response.content.decode())).split())
 
 
 def moved_to(collection: str, **meant: bool) -> documents.Edited:

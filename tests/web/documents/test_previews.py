@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from tests.web.console import another_index
 from tests.web.documents.conftest import titles
 from tests.web.operating import TokenClient, post, problem
 from tests.web.pages import stored
+from tests.web.pages.pages import text_of
 from tests.web.pages.stored import ODYSSEY
 from webapp.asking import service as asking
 from webapp.documents import previewing, service, viewing
@@ -82,7 +82,7 @@ def page_of(staff: Person, given: DocumentInput = OTHER) -> str:
     assert isinstance(given.source, Text)
     response = staff.client.post(address, {"title": given.title, "text": given.source.text, "licence": "CC0"})
     assert response.status_code == 200
-    return " ".join(re.sub(r"<[^>]*>", " ", response.content.decode()).split())
+    return text_of(response)
 
 
 def test_it_is_what_the_change_leads_to(asked: AskedAnswer, tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from html import unescape
 
 import pytest
 from django.test import Client
@@ -12,7 +10,7 @@ from django.test import Client
 from tests.web.asked import ask
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, call_tool
-from tests.web.pages.pages import block_part
+from tests.web.pages.pages import block_part, plain
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, OwnText, Text
 from webapp.models import AskedAnswer, Collection, Deployment
@@ -38,7 +36,7 @@ def card(person: Person, asked: AskedAnswer, title: str = "Harbour Library") -> 
     """What the card of a document's block says."""
     block_id = next(one["block_id"] for one in asked.payload["evidence"] if one["title"] == title)
     part = block_part(person.client.get(f"/answers/{asked.pk}/").content.decode(), block_id)
-    return " ".join(unescape(re.sub(r"<[^>]*>", " ", part)).split())
+    return plain(part)
 
 
 def test_the_card_of_a_passage_says_it(asked: AskedAnswer, staff: Person) -> None:

@@ -6,6 +6,8 @@ import html
 import re
 from html.parser import HTMLParser
 
+from django.http import HttpResponse
+
 _VOID = {"meta", "link", "input", "br", "hr", "img", "rect", "mspace"}
 
 
@@ -52,6 +54,16 @@ class Page(HTMLParser):
         """The text of the only such element."""
         (found,) = self.all(tag, css_class)
         return found[1]
+
+
+def text_of(page: HttpResponse) -> str:
+    """What is to be read in a page, with white space folded."""
+    return plain(page.content.decode())
+
+
+def plain(source: str) -> str:
+    """The same of a part of a page."""
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", source)).split())
 
 
 def figures(source: str) -> list[tuple[float, str]]:
