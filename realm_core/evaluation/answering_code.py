@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 _ROOMS: Final = ("text", "questions", "corpus", "model", "index", "living", "serving")
-_OWN: Final = ("in_corpus.py", "predicting.py", "why.py")
+_OWN: Final = ("in_corpus.py", "predicting.py", "retrieving.py", "why.py")
 _LIBRARIES: Final = ("pyspellchecker", "rapidfuzz", "tokenizers")  # their words and distances correct spelling
 
 

@@ -17,17 +17,15 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.evaluation.answering_code import answering_code
 from realm_core.evaluation.calibration_rule import Fit, ReadQuestion, fitted
 from realm_core.evaluation.predicting import Predictor
 from realm_core.evaluation.readings import KeptReadings
+from realm_core.evaluation.retrieving import EngineRetrieving
 from realm_core.evaluation.tasks import Calibrate
 from realm_core.files import disk_errors, new_folder, read_json, refuse_existing, remove_folder, write_json
 from realm_core.index.corpus_of import corpus_of
-from realm_core.index.generation import Generation
-from realm_core.index.retriever import DenseRetriever, check_fit
 from realm_core.living.present import with_edits
 from realm_core.model.checkpoint import load_model, weighted
 from realm_core.model.config import Calibration, ModelConfig
@@ -35,6 +33,7 @@ from realm_core.model.device import fast_dtype, pick_device
 from realm_core.object_store import publish
 from realm_core.questions.question_file import Question, read_questions
 from realm_core.runs.activity import Activity
+from realm_core.serving.corpus import ServedCorpus, open_corpus
 from realm_core.serving.reading import BlockReading
 
 
@@ -83,26 +82,24 @@ def _calibrate(task: Calibrate, activity: Activity) -> None:
         activity.say("\n".join(f"{name:24} {value}" for name, value in dataclasses.asdict(fit).items()))
         return fit
 
-    def readings(index: Path, corpus: Path | None) -> tuple[Snapshot, KeptReadings]:
-        generation, snapshot = Generation.open(index), Snapshot.verified(corpus_of(index, corpus))
-        check_fit(model, generation, snapshot)
-        retriever = DenseRetriever(model, generation, snapshot)
+    def readings(index: Path, folder: Path | None) -> tuple[ServedCorpus, KeptReadings]:
+        corpus, name = open_corpus(model, index, corpus_of(index, folder), None, place, "exact")
+        texts = corpus.index.corpus
         reading = BlockReading(model.reader, raw, model="", index="", corpus="")
-        predictor = Predictor(retriever, reading, snapshot, k=task.k, normalisation="block+null")
-        searched = f"{generation.name} {snapshot.snapshot_id} {task.k} {raw.lexical_weight}"
-        reader = f"{model.hash} {raw.normalisation} {place} {searched} {answering_code()}"
-        return snapshot, KeptReadings(predictor, snapshot, kept / "readings", reader, activity)
+        predictor = Predictor(EngineRetrieving(model, corpus), reading, texts, k=task.k, normalisation="block+null")
+        reader = f"{model.hash} {raw.normalisation} {place} {name} {corpus.id} {task.k} {raw.lexical_weight}"
+        return corpus, KeptReadings(predictor, texts, kept / "readings", f"{reader} {answering_code()}", activity)
 
-    snapshot, here = readings(task.index, task.corpus)
-    snapshots: Sequence[Path | None] = task.other_corpus or [None] * len(task.other_index)
+    corpus, here = readings(task.index, task.corpus)
+    folders: Sequence[Path | None] = task.other_corpus or [None] * len(task.other_index)
     there = {
-        f" in {index}": readings(index, corpus)[1] for index, corpus in zip(task.other_index, snapshots, strict=True)
+        f" in {index}": readings(index, folder)[1] for index, folder in zip(task.other_index, folders, strict=True)
     }
     own = fit_on(files, {"": here}, withheld_counts=True)
     elsewhere = fit_on(others, there, withheld_counts=False) if there else None
     config = raw.calibrated(own.calibration)
     if elsewhere is not None:
-        config = raw.calibrated(own.calibration, snapshot.origin, elsewhere.calibration)
+        config = raw.calibrated(own.calibration, corpus.origin, elsewhere.calibration)
     write_calibrated(task.model, task.output, config, (*task.questions, *task.other_questions))
     result = {"path": str(task.output), "own": own, "elsewhere": elsewhere}
     activity.result({name: dataclasses.asdict(one) if isinstance(one, Fit) else one for name, one in result.items()})

@@ -18,19 +18,21 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from realm_core.corpus.store import Snapshot
+import torch
+
+from realm_core.corpus.store import Snapshot, verify_files
 from realm_core.errors import RealmError
 from realm_core.evaluation.answering_code import answering_code
 from realm_core.evaluation.chart import check_plot, reliability_diagram
 from realm_core.evaluation.figures import summarise
 from realm_core.evaluation.predicting import Predictor
 from realm_core.evaluation.predictions import CODE, Header, Prediction, PredictionFile, read_predictions
+from realm_core.evaluation.retrieving import EngineRetrieving, Retrieving, SparseRetrieving
 from realm_core.evaluation.score_scale import fit_score_scale
 from realm_core.evaluation.tasks import Evaluate
 from realm_core.files import sha256_of_file
+from realm_core.index.bm25 import SparseRetriever
 from realm_core.index.corpus_of import corpus_of
-from realm_core.index.generation import Generation
-from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_fit
 from realm_core.living.present import with_edits
 from realm_core.model.checkpoint import Model, load_model, weighted
 from realm_core.model.config import Normalisation
@@ -39,6 +41,7 @@ from realm_core.model.tasks import OWN
 from realm_core.questions.answers import normalise_answer
 from realm_core.questions.question_file import Question, read_questions
 from realm_core.runs.activity import Activity
+from realm_core.serving.corpus import open_corpus
 from realm_core.serving.reading import BlockReading, ReadBlock
 
 _ROWS: Final = 100  # of metrics, for any number of questions: enough for a curve
@@ -156,7 +159,7 @@ class _RunningFigures:
 class _Loaded:
     """A model, a corpus and a retriever that fit together."""
 
-    retriever: Retriever
+    retriever: Retrieving
     reading: BlockReading
     snapshot: Snapshot
     normalisation: Normalisation
@@ -193,13 +196,13 @@ def _load(task: Evaluate, activity: Activity) -> _Loaded:
         raise RealmError("--model must name a model folder.")
     device = pick_device(task.device)
     corpus_folder = corpus_of(task.index, task.corpus)
-    snapshot = Snapshot.verified(corpus_folder)
+    snapshot = Snapshot.open(corpus_folder)
     if len(snapshot) == 0:
         raise RealmError(f"{corpus_folder} holds no blocks; there is nothing to read.")
     model = weighted(load_model(task.model), task.lexical_weight)
     for part in (model.query, model.reader):
         part.for_inference(device)
-    retriever, index = _retriever(task, model, snapshot, activity)
+    retriever, index = _retriever(task, model, snapshot, device, activity)
     name = str((model.about or {}).get("name", task.model.name))
     weight = model.config.lexical_weight if task.retriever == "dense" else 0.0
     corpus = f"{snapshot.manifest['name']}@{snapshot.snapshot_id}"
@@ -211,15 +214,17 @@ def _load(task: Evaluate, activity: Activity) -> _Loaded:
     return _Loaded(retriever, reading, snapshot, normalisation, name, model.hash, index, corpus, weight)
 
 
-def _retriever(task: Evaluate, model: Model, snapshot: Snapshot, activity: Activity) -> tuple[Retriever, str]:
-    """(the retriever, its name where a generation's name would be)."""
+def _retriever(
+    task: Evaluate, model: Model, snapshot: Snapshot, device: torch.device, activity: Activity
+) -> tuple[Retrieving, str]:
+    """(the retriever, its name where a generation's name would be); the snapshot's files are verified."""
     if task.retriever == "bm25":
+        verify_files(snapshot.folder)
         activity.say("Preparing BM25's index.")
-        return SparseRetriever(snapshot, task.bm25_cache), "bm25"
+        return SparseRetrieving(SparseRetriever(snapshot, task.bm25_cache), snapshot), "bm25"
     assert task.index is not None
-    generation = Generation.open(task.index)
-    check_fit(model, generation, snapshot)
-    return DenseRetriever(model, generation, snapshot), generation.name
+    corpus, index = open_corpus(model, task.index, snapshot.folder, None, device, "exact")
+    return EngineRetrieving(model, corpus), index
 
 
 def _score_scale(task: Evaluate, parts: _Loaded, questions: Sequence[Question], activity: Activity) -> float:

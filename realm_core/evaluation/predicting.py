@@ -11,13 +11,15 @@ from dataclasses import replace
 
 import torch
 
+from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.evaluation.figures import RECALL_AT
 from realm_core.evaluation.in_corpus import in_corpus
 from realm_core.evaluation.predictions import Prediction
+from realm_core.evaluation.retrieving import Retrieving
 from realm_core.evaluation.why import LOOKED_AT, NOT_READ, Place, Why, explain
-from realm_core.index.retriever import Retriever
+from realm_core.living.view import CorpusView
 from realm_core.model.config import Normalisation
 from realm_core.questions.answers import holds_answer, is_correct
 from realm_core.questions.question_file import Question
@@ -42,9 +44,9 @@ class Predictor:
 
     def __init__(
         self,
-        retriever: Retriever,
+        retriever: Retrieving,
         reading: BlockReading,
-        snapshot: Snapshot,
+        corpus: Snapshot | CorpusView,
         *,
         k: int,
         normalisation: Normalisation,
@@ -54,7 +56,7 @@ class Predictor:
     ) -> None:
         if not 1 <= k <= MOST_RETRIEVED:
             raise RealmError(f"k must be from 1 to {MOST_RETRIEVED}, not {k}.")
-        self._retriever, self._reading, self._snapshot = retriever, reading, snapshot
+        self._retriever, self._reading, self._corpus = retriever, reading, corpus
         self._k, self._normalisation, self._score_scale = k, normalisation, score_scale
         self._why, self._as_typed = why, as_typed
         pairs = _PAIRS_AT_ONCE_GPU if reading.device.type == "cuda" else _PAIRS_AT_ONCE_CPU
@@ -67,33 +69,29 @@ class Predictor:
             yield from self._batch(questions[start : start + size])[max(0, first - start) :]
 
     def read(self, questions: Sequence[Question]) -> Iterator[tuple[Question, list[ReadBlock]]]:
-        """Each question with its k blocks as the reader gets them, with the retriever's scores."""
+        """Each question with its k blocks as the reader gets them."""
         size = self._questions_at_once
         for start in range(0, len(questions), size):
             batch = questions[start : start + size]
-            texts = self._texts(batch)
-            rows, scores = self._retriever.search(texts, self._k)
-            yield from zip(batch, self._reading.read(self._found(texts, rows, scores, 1.0)), strict=True)
+            to_read = list(map(self._to_read, self._found(batch, self._k)))
+            yield from zip(batch, self._reading.read(to_read), strict=True)
 
-    def _texts(self, batch: Sequence[Question]) -> list[str]:
-        """The questions with misspelt words corrected, unless they are read as typed."""
-        typed = [question.question for question in batch]
-        return typed if self._as_typed else self._retriever.read_as(typed)
+    def _found(self, batch: Sequence[Question], k: int) -> list[SearchResult]:
+        return self._retriever.find([question.question for question in batch], k, as_typed=self._as_typed)
 
     def _batch(self, batch: Sequence[Question]) -> list[Prediction]:
         started = time.perf_counter()
-        texts = self._texts(batch)
-        rows, scores = self._retriever.search(texts, MOST_RETRIEVED)
-        found = self._found(texts, rows, scores, self._score_scale)
+        found = self._found(batch, MOST_RETRIEVED)
+        to_read = list(map(self._to_read, found))
         with torch.inference_mode():
             answers = [
                 self._reading.answer(one.question, blocks, self._normalisation)
-                for one, blocks in zip(found, self._reading.read(found), strict=True)
+                for one, blocks in zip(to_read, self._reading.read(to_read), strict=True)
             ]
         ms = (time.perf_counter() - started) / len(batch) * 1e3  # without the search for answers below
         predictions = [
-            _prediction(question, answer, self._answer_rank(question, block_rows), ms)
-            for question, answer, block_rows in zip(batch, answers, rows, strict=True)
+            _prediction(question, answer, _answer_rank(question, one.blocks), ms)
+            for question, answer, one in zip(batch, answers, found, strict=True)
         ]
         if not self._why:
             return predictions
@@ -108,31 +106,22 @@ class Predictor:
         if why.cause != NOT_READ:
             return why
         if rank is None:
-            ((rows,), _) = self._retriever.search([answer.question], LOOKED_AT)
-            rank = self._answer_rank(question, rows)
-        stands = rank is not None or in_corpus(self._snapshot, question.answers, question.answer_type)
+            [found] = self._retriever.find([answer.question], LOOKED_AT)
+            rank = _answer_rank(question, found.blocks)
+        stands = rank is not None or in_corpus(self._corpus, question.answers, question.answer_type)
         return explain(answer, question.answers, question.answer_type, place=Place(stands, rank))
 
-    def _found(
-        self, texts: Sequence[str], rows: list[list[int]], scores: list[list[float]], scale: float
-    ) -> list[SearchResult]:
-        found = []
-        for text, own_rows, own_scores in zip(texts, rows, scores, strict=True):
-            blocks = [self._snapshot.block(row) for row in own_rows[: self._k]]
-            question = text if self._as_typed else read_as(text, blocks)
-            found.append(SearchResult(question, blocks, [score * scale for score in own_scores[: self._k]]))
-        return found
+    def _to_read(self, found: SearchResult) -> SearchResult:
+        """What the reader gets of a search."""
+        blocks = found.blocks[: self._k]
+        question = found.question if self._as_typed else read_as(found.question, blocks)
+        return SearchResult(question, blocks, [score * self._score_scale for score in found.scores[: self._k]])
 
-    def _answer_rank(self, question: Question, rows: Sequence[int]) -> int | None:
-        texts = (self._snapshot.block(row).text for row in rows)
-        return next(
-            (
-                rank
-                for rank, text in enumerate(texts, start=1)
-                if holds_answer(text, question.answers, question.answer_type)
-            ),
-            None,
-        )
+
+def _answer_rank(question: Question, blocks: Sequence[Block]) -> int | None:
+    ranked = enumerate(blocks, start=1)
+    right, kind = question.answers, question.answer_type
+    return next((rank for rank, block in ranked if holds_answer(block.text, right, kind)), None)
 
 
 def _prediction(question: Question, answer: Answer, answer_rank: int | None, ms: float) -> Prediction:

@@ -16,9 +16,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from realm_core.corpus.store import Snapshot
 from realm_core.evaluation.predicting import Predictor
 from realm_core.files import disk_errors
+from realm_core.living.view import CorpusView
 from realm_core.questions.question_file import Question
 from realm_core.runs.activity import Activity
 from realm_core.serving.reading import ReadBlock
@@ -34,8 +34,8 @@ class KeptReadings:
     kept: the folder. reader: identifies model, index, settings and code; readings of another one are not used.
     """
 
-    def __init__(self, predictor: Predictor, snapshot: Snapshot, kept: Path, reader: str, activity: Activity) -> None:
-        self._predictor, self._snapshot, self._kept, self._reader = predictor, snapshot, kept, reader
+    def __init__(self, predictor: Predictor, corpus: CorpusView, kept: Path, reader: str, activity: Activity) -> None:
+        self._predictor, self._corpus, self._kept, self._reader = predictor, corpus, kept, reader
         self._activity, self._wordpieces = activity, Wordpieces.default()
         with disk_errors(kept):
             kept.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ class KeptReadings:
         logits = iter(tensors["logits"].split(tensors["sizes_QK"].flatten().tolist()))
         widths = iter(tensors["widths_Q"].tolist())
         for rows_K in tensors["rows_QK"].tolist():
-            blocks = [self._snapshot.block(row) for row in rows_K]
+            blocks = [self._corpus.block(row) for row in rows_K]
             bodies = self._wordpieces.encode([block.text for block in blocks])
             width = next(widths)
             yield [

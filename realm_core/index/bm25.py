@@ -54,10 +54,6 @@ class SparseRetriever:
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
         return self.search(questions, k)[0]
 
-    def read_as(self, questions: Sequence[str]) -> list[str]:
-        """The questions as they were typed."""
-        return list(questions)
-
     def _best(self, words: Sequence[str], k: int) -> tuple[list[int], list[float]]:
         scores_N = torch.zeros(self._rows)
         for word in words:

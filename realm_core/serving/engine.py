@@ -27,7 +27,6 @@ import torch
 from realm_core.computing import compute, compute_aside, wait_for_quiet
 from realm_core.errors import EngineUnavailable, RealmError
 from realm_core.index.choice import WantedSearch
-from realm_core.index.embedding import embed
 from realm_core.living.collections import CollectionFacts
 from realm_core.living.documents import Changes
 from realm_core.living.editing import Embed
@@ -45,12 +44,9 @@ from realm_core.serving.mask_reading import MaskedSentence, MaskReading, masked_
 from realm_core.serving.memory import release_memory
 from realm_core.serving.provenance import Answer
 from realm_core.serving.reading import BlockReading, SearchResult
-from realm_core.serving.retrieval import Retrieved, meant_in, retrieved
+from realm_core.serving.retrieval import AskedQuestion, Retrieved, as_meant, retrieved
 from realm_core.serving.waiting import QueuedRequest, RequestQueue
 from realm_core.settings import MAX_K
-from realm_core.text.joins import join_query
-from realm_core.text.spelling import QuestionReading
-from realm_core.text.wordpieces import Wordpieces
 
 log = logging.getLogger(__name__)
 
@@ -62,12 +58,9 @@ _MAX_RELEASE_DELAY_S = 60.0  # a closed engine waits this long for an idle momen
 
 
 @dataclass(frozen=True)
-class _AskRequest:
-    text: str
-    wanted: Wanted
+class _AskRequest(AskedQuestion):
     normalisation: Normalisation
     read: bool
-    as_typed: bool
     corpus: ServedCorpus | None = None
     """What it is answered from; None: what is served."""
 
@@ -111,7 +104,6 @@ class Engine:
         # The block embedder is kept only for filling; questions do not need it.
         self._has_encoder = model.encoder is not None
         self._masks = None if model.encoder is None else MaskReading(model.block, model.encoder, **made_from)
-        self._wordpieces = Wordpieces.default()
         self._queue: RequestQueue[_AskRequest | _FillRequest] = RequestQueue(capacity, deadline_s)
         self.on_batch: Callable[[int, int], object] | None = None
         self._thread = threading.Thread(target=self._serve, name="engine", daemon=True)
@@ -308,7 +300,7 @@ class Engine:
         if normalisation not in self.config.normalisations:
             allowed = ", ".join(self.config.normalisations)
             raise RealmError(f"normalisation must be one of {allowed}, not {normalisation!r}.")
-        return _AskRequest(text, wanted, normalisation, read, as_typed)
+        return _AskRequest(text, wanted, as_typed, normalisation, read)
 
     # ---- the engine's own thread
 
@@ -356,7 +348,7 @@ class Engine:
     def _answer_from(self, corpus: ServedCorpus, batch: Sequence[tuple[_Queued, _AskRequest]]) -> None:
         questions = [request for _, request in batch]
         started = time.perf_counter()
-        texts, queries_BD = self._read_as(corpus, questions)
+        texts, queries_BD = as_meant(corpus, questions, self._query, self.config)
         embedded = time.perf_counter()
         temperature = self.config.prior_temperature
         found = best(corpus, texts, queries_BD, [q.wanted for q in questions], temperature, self.config.lexical_weight)
@@ -381,21 +373,6 @@ class Engine:
                 answer = replace(answer, question=q.text, evidence=evidence, corpus=corpus.id, read_as=meant)
                 times = _times(queued.queued_at, started, embedded, searched, read_at, done)
                 queued.future.set_result(replace(answer, **times))
-
-    def _read_as(self, corpus: ServedCorpus, questions: Sequence[_AskRequest]) -> tuple[list[str], torch.Tensor]:
-        """Each question in its best reading, and the vectors [B, D]."""
-        readings = [
-            [QuestionReading(question.text)] if question.as_typed else corpus.spelling.readings(question.text)
-            for question in questions
-        ]
-        texts = [reading.text for own in readings for reading in own]
-        vectors_RD = embed(self._query, join_query(self._wordpieces, texts, self.config.query_wordpieces))
-        rows, first = [], 0
-        for question, own in zip(questions, readings, strict=True):
-            own_RD = vectors_RD[first : first + len(own)]
-            rows.append(first + meant_in(corpus, own, own_RD, question.wanted, self.config.prior_temperature))
-            first += len(own)
-        return [texts[row] for row in rows], vectors_RD[rows]
 
     def _fill(self, queued: _Queued, request: _FillRequest) -> None:
         assert self._masks is not None

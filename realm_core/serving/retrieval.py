@@ -1,4 +1,4 @@
-"""The blocks found for a question, unread."""
+"""A question as it is meant, and the blocks found for it, unread."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from realm_core.corpus.records import Block
+from realm_core.index.embedding import embed
 from realm_core.index.lexical import compared
+from realm_core.model.config import ModelConfig
+from realm_core.model.embedder import Embedder
 from realm_core.model.marginal import prior
 from realm_core.serving.corpus import ServedCorpus, Wanted, nearest
 from realm_core.serving.reading import SearchResult
+from realm_core.text.joins import join_query
 from realm_core.text.spelling import QuestionReading, meant
+from realm_core.text.wordpieces import Wordpieces
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,33 @@ class Retrieved:
     corpus: str
     blocks: list[RetrievedBlock]
     read_as: str = ""
+
+
+@dataclass(frozen=True)
+class AskedQuestion:
+    """A question as it was typed, and what is searched for it. as_typed: it has no other reading."""
+
+    text: str
+    wanted: Wanted
+    as_typed: bool
+
+
+def as_meant(
+    corpus: ServedCorpus, questions: Sequence[AskedQuestion], query: Embedder, config: ModelConfig
+) -> tuple[list[str], Tensor]:
+    """Each question in its best reading, and the vectors [B, D]."""
+    readings = [
+        [QuestionReading(question.text)] if question.as_typed else corpus.spelling.readings(question.text)
+        for question in questions
+    ]
+    texts = [reading.text for own in readings for reading in own]
+    vectors_RD = embed(query, join_query(Wordpieces.default(), texts, config.query_wordpieces))
+    rows, first = [], 0
+    for question, own in zip(questions, readings, strict=True):
+        own_RD = vectors_RD[first : first + len(own)]
+        rows.append(first + meant_in(corpus, own, own_RD, question.wanted, config.prior_temperature))
+        first += len(own)
+    return [texts[row] for row in rows], vectors_RD[rows]
 
 
 def meant_in(

@@ -1,4 +1,4 @@
-"""Predictions to count and compare, and question files, for tests of evaluation."""
+"""Predictions to count and compare, question files and a search, for tests of evaluation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from realm_core.evaluation.predictions import Header, Prediction, PredictionFile
+from realm_core.evaluation.retrieving import EngineRetrieving
+from realm_core.model.checkpoint import Model
+from realm_core.serving.corpus import open_corpus
 
 IDENTITY: dict[str, Any] = {
     "model": "0123456789abcdef",
@@ -56,3 +61,9 @@ def prediction_file(path: Path, head: Header, predictions: Iterable[Prediction])
     with PredictionFile(path, head) as file:
         file.extend(predictions)
     return path
+
+
+def retrieving(model: Model, index: Path, corpus: Path) -> EngineRetrieving:
+    """The search of an evaluation on a CPU."""
+    served, _ = open_corpus(model, index, corpus, None, torch.device("cpu"), "exact")
+    return EngineRetrieving(model, served)

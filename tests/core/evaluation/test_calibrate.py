@@ -30,15 +30,14 @@ from realm_core.evaluation.calibration_rule import (
 )
 from realm_core.evaluation.predicting import Predictor
 from realm_core.files import read_json
-from realm_core.index.generation import Generation
-from realm_core.index.retriever import DenseRetriever
 from realm_core.model.checkpoint import load_model
 from realm_core.model.config import Calibration, ModelConfig
 from realm_core.questions.answers import is_correct
 from realm_core.questions.question_file import Question, read_questions
 from realm_core.runs.activity import Activity
 from realm_core.serving.provenance import Answer, RankedAnswer, confidence
-from realm_core.serving.reading import BlockReading, ReadBlock, SearchResult
+from realm_core.serving.reading import BlockReading, ReadBlock
+from tests.core.evaluation.material import retrieving
 from tests.core.running import activity_of
 from tests.tiny import tiny_deployment
 
@@ -58,11 +57,10 @@ def parts(tmp_path: Path) -> tuple[Path, Path, Path]:
 def test_an_outcome_is_what_the_engine_would_say(parts: tuple[Path, Path, Path]) -> None:
     """The formula written for all settings at once, against the reading with that setting in its configuration."""
     setting = ScoreSetting(1.4, 0.7, -1.5)
-    model, generation = load_model(parts[0]), Generation.open(parts[1])
-    snapshot = Snapshot.open(parts[2])
+    model, snapshot = load_model(parts[0]), Snapshot.open(parts[2])
     for part in (model.query, model.reader):
         part.for_inference(torch.device("cpu"))
-    retriever = DenseRetriever(model, generation)
+    retriever = retrieving(model, parts[1], parts[2])
     raw = dataclasses.replace(model.config, normalisation="block+null")
     told = dataclasses.replace(raw, **dataclasses.asdict(setting))
     plain, calibrated = (BlockReading(model.reader, config, model="m", index="i", corpus="c") for config in (raw, told))
@@ -70,9 +68,7 @@ def test_an_outcome_is_what_the_engine_would_say(parts: tuple[Path, Path, Path])
     for question, blocks in predictor.read(ASKED):
         read_question = ReadQuestion(question, blocks)
         outcome, answered = read_question.outcome(setting), read_question.answered(setting)
-        rows, scores = retriever.search([question.question], 3)
-        found = SearchResult(question.question, [snapshot.block(row) for row in rows[0]], scores[0])
-        [read] = calibrated.read([found])
+        [read] = calibrated.read(retriever.find([question.question], 3))
         answer = calibrated.answer(question.question, read, "block+null")
         assert answer.no_answer_probability is not None
         best = answer.answers[0].probability

@@ -19,10 +19,10 @@ from realm_core.evaluation import evaluate as evaluate_module
 from realm_core.evaluation.figures import summarise
 from realm_core.evaluation.predicting import Predictor
 from realm_core.evaluation.predictions import Prediction, read_header, read_predictions
+from realm_core.evaluation.retrieving import EngineRetrieving, SparseRetrieving
 from realm_core.evaluation.score_scale import CANDIDATES, fit_score_scale
 from realm_core.evaluation.tasks import BM25_SCALE
-from realm_core.index.generation import Generation
-from realm_core.index.retriever import DenseRetriever, SparseRetriever
+from realm_core.index.bm25 import SparseRetriever
 from realm_core.model.checkpoint import load_model
 from realm_core.model.config import Normalisation
 from realm_core.questions.answers import holds_answer, is_correct
@@ -31,6 +31,7 @@ from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
 from realm_core.serving.reading import BlockReading, SearchResult
 from tests.core.conftest import Deployment
+from tests.core.evaluation.material import retrieving
 from tests.core.processes import finish, run, start
 from tests.core.running import activity_of
 from tests.core.training.material import questions, write_lines
@@ -68,10 +69,10 @@ def reading(deployment: Deployment) -> BlockReading:
 
 
 @pytest.fixture(scope="module")
-def dense(deployment: Deployment) -> DenseRetriever:
+def dense(deployment: Deployment) -> EngineRetrieving:
     model = load_model(deployment.model)
     model.query.for_inference(torch.device("cpu"))
-    return DenseRetriever(model, Generation.open(deployment.index))
+    return retrieving(model, deployment.index, deployment.corpus)
 
 
 def untimed(predictions: Sequence[Prediction] | Iterator[Prediction]) -> list[Prediction]:
@@ -86,7 +87,7 @@ def evaluate(deployment: Deployment, asked: Path, *options: object, run: Path | 
 
 
 def test_many_at_once_say_what_a_person_is_told(
-    deployment: Deployment, dense: DenseRetriever, reading: BlockReading, snapshot: Snapshot
+    deployment: Deployment, dense: EngineRetrieving, reading: BlockReading, snapshot: Snapshot
 ) -> None:
     many = [Question(row["question"], tuple(row["answers"]), row.get("answer_type", "string")) for row in MANY]
     engine = Engine.load(deployment.model, deployment.index, deployment.corpus, device="cpu")
@@ -112,7 +113,7 @@ def test_many_at_once_say_what_a_person_is_told(
 
 
 def test_from_any_question_on_the_rest_is_the_same(
-    dense: DenseRetriever, reading: BlockReading, snapshot: Snapshot, asked: Path
+    dense: EngineRetrieving, reading: BlockReading, snapshot: Snapshot, asked: Path
 ) -> None:
     many = read_questions(asked)
     predictor = Predictor(dense, reading, snapshot, k=5, normalisation="joint")
@@ -122,22 +123,19 @@ def test_from_any_question_on_the_rest_is_the_same(
 
 
 class Given:
-    """A retriever that always gives these rows."""
+    """A retriever that always finds the blocks of articles with these titles."""
 
-    def __init__(self, rows: list[int]) -> None:
-        self._rows = rows
+    def __init__(self, snapshot: Snapshot, titles: Sequence[str]) -> None:
+        block_of = {block.title: block for block in map(snapshot.block, range(len(snapshot)))}
+        self._blocks = [block_of[title] for title in titles]
 
-    def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
-        own = self._rows[:k]
-        return [own] * len(questions), [[-float(rank) for rank in range(len(own))]] * len(questions)
-
-    def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
-        return self.search(questions, k)[0]
+    def find(self, questions: Sequence[str], k: int, *, as_typed: bool = True) -> list[SearchResult]:
+        own = self._blocks[:k]
+        return [SearchResult(question, own, [-float(rank) for rank in range(len(own))]) for question in questions]
 
 
 def test_recall_counts_the_first_block_that_holds_an_answer(reading: BlockReading, snapshot: Snapshot) -> None:
-    row_of = {snapshot.block(row).title: row for row in range(len(snapshot))}
-    order = [row_of[title] for title in ("Bhutan", "Berlin", "Mars", "Tungsten", "Ada Lovelace", "Suez Canal", "Nile")]
+    order = ["Bhutan", "Berlin", "Mars", "Tungsten", "Ada Lovelace", "Suez Canal", "Nile"]
     asked = [
         Question("a", ("thimphu",)),  # 1: whole words, whatever the casing
         Question("b", ("two MOONS",)),  # 3
@@ -145,7 +143,7 @@ def test_recall_counts_the_first_block_that_holds_an_answer(reading: BlockReadin
         Question("d", ("Amazon",)),  # nowhere among these
         Question("e", (r"19\d\d",), "regex"),  # 2
     ]
-    predictor = Predictor(Given(order), reading, snapshot, k=2, normalisation="block")
+    predictor = Predictor(Given(snapshot, order), reading, snapshot, k=2, normalisation="block")
     predictions = list(predictor.predictions(asked))
     assert [prediction.answer_rank for prediction in predictions] == [1, 3, 6, None, 2]
     assert summarise(predictions).recall == {1: 0.2, 5: 0.6, 20: 0.8, 100: 0.8}
@@ -371,16 +369,15 @@ def test_the_fitted_scale_is_the_likeliest(
     deployment: Deployment, reading: BlockReading, snapshot: Snapshot, tmp_path: Path
 ) -> None:
     own = [Question(row["question"], tuple(row["answers"])) for row in questions()] + [Question("x", ("nowhere",))]
-    predictor = Predictor(SparseRetriever(snapshot), reading, snapshot, k=4, normalisation="block")
+    sparse = SparseRetrieving(SparseRetriever(snapshot), snapshot)
+    predictor = Predictor(sparse, reading, snapshot, k=4, normalisation="block")
     read = list(predictor.read(own))
     best, fits = fit_score_scale(read, reading, "block", candidates=(0.01, 0.1, 1.0, 3.0))
     assert [fit.scale for fit in fits] == [0.01, 0.1, 1.0, 3.0]
     assert best.log_likelihood == max(fit.log_likelihood for fit in fits)
     # by asking anew with each scale
     for fit in fits:
-        asking = Predictor(
-            SparseRetriever(snapshot), reading, snapshot, k=4, normalisation="block", score_scale=fit.scale
-        )
+        asking = Predictor(sparse, reading, snapshot, k=4, normalisation="block", score_scale=fit.scale)
         right = [prediction.right for prediction in asking.predictions(own)]
         assert fit.exact_match == pytest.approx(sum(right) / len(right))
     with pytest.raises(RealmError, match="no score scale can be fitted"):

@@ -7,26 +7,22 @@ from typing import Any
 
 import pytest
 
-from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.evaluation import evaluate as evaluate_module
 from realm_core.evaluation.predictions import read_predictions
 from realm_core.evaluation.tasks import Evaluate
-from realm_core.index.generation import Generation
-from realm_core.index.retriever import DenseRetriever
 from realm_core.model.checkpoint import load_model
 from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
 from tests.core.conftest import Deployment
+from tests.core.evaluation.material import retrieving
 from tests.core.training.material import write_lines
 
 
 def test_questions_are_read_as_when_the_model_answers(deployment: Deployment, engine: Engine) -> None:
-    retriever = DenseRetriever(
-        load_model(deployment.model), Generation.open(deployment.index), Snapshot.open(deployment.corpus)
-    )
+    retriever = retrieving(load_model(deployment.model), deployment.index, deployment.corpus)
     questions = ["where is the Suez canel", "who wrote war and peice", "Where is the Suez Canal?"]
-    read_as = retriever.read_as(questions)
+    read_as = [found.question for found in retriever.find(questions, 1, as_typed=False)]
     assert read_as == [engine.ask(question, k=1).read_as or question for question in questions] and read_as != questions
 
 

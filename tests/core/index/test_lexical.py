@@ -25,6 +25,7 @@ from realm_core.model.checkpoint import load_model, save_model
 from realm_core.serving.engine import Engine
 from realm_core.tensors import load_tensors
 from realm_core.text.wordpieces import Wordpieces
+from tests.core.evaluation.material import retrieving
 from tests.core.running import activity_of
 from tests.tiny import tiny_deployment, tiny_snapshot
 
@@ -116,19 +117,10 @@ def weighted_deployment(folder: Path, weight: float) -> tuple[Path, Path, Path]:
     return folder / "weighted", index, corpus
 
 
-def test_evaluation_compares_readings_as_the_engine_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, index, corpus = tiny_deployment(tmp_path)
-    retriever = DenseRetriever(load_model(model), Generation.open(index), Snapshot.open(corpus))
-    [(blocks, scores)] = retriever._nearest(QUESTIONS[:1], [3])
-    monkeypatch.setattr(lexical, "ADDRESS", "https://en.wikipedia.org/")  # all are a dictionary's
-    [(entries, lower)] = retriever._nearest(QUESTIONS[:1], [3])
-    assert entries == blocks and lower == pytest.approx([score - 1 for score in scores])
-
-
 def test_the_engine_ranks_by_the_sum_and_its_prior_is_one_softmax(tmp_path: Path) -> None:
     model, index, corpus = weighted_deployment(tmp_path, 3.0)
-    snapshot, loaded, generation = Snapshot.open(corpus), load_model(model), Generation.open(index)
-    plain, summed = DenseRetriever(loaded, generation), DenseRetriever(loaded, generation, snapshot)
+    snapshot, loaded = Snapshot.open(corpus), load_model(model)
+    plain, summed = DenseRetriever(loaded, Generation.open(index)), retrieving(loaded, index, corpus)
     with closing(Engine.load(model, index, corpus)) as engine:
         for question in QUESTIONS:
             ((rows,), (scores,)) = plain.search([question], len(snapshot))
@@ -139,8 +131,9 @@ def test_the_engine_ranks_by_the_sum_and_its_prior_is_one_softmax(tmp_path: Path
             }
             best = sorted(sums, key=lambda row: -sums[row])[:4]
             assert best != rows[:4]  # otherwise this test would show nothing
-            ((found,), (logits,)) = summed.search([question], 4)
-            assert found == best and logits == pytest.approx([sums[row] for row in best], abs=1e-3)
+            [found] = summed.find([question], 4)
+            assert [block.row for block in found.blocks] == best
+            assert found.scores == pytest.approx([sums[row] for row in best], abs=1e-3)
             retrieved = engine.retrieve(question, k=4).blocks
             assert {one.block_id for one in retrieved} == {snapshot.block(row).block_id for row in best}
             prior = torch.softmax(torch.tensor([sums[row] for row in best]), dim=0).tolist()

@@ -23,7 +23,6 @@ from realm_core.corpus.wordnet import ADDRESS, SCORE_OFFSET
 from realm_core.errors import RealmError
 from realm_core.files import remove_folder, write_json
 from realm_core.index import postings as postings_module
-from realm_core.index import retriever
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
 from realm_core.index.lexical import RANKED_AGAIN, lexical_scores, ranked_again, shares
@@ -35,6 +34,7 @@ from realm_core.living import index as living_index
 from realm_core.model.checkpoint import load_model, save_model, weighted
 from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
+from tests.core.evaluation.material import retrieving
 from tests.in_memory_source import InMemorySource
 from tests.tiny import tiny_model, tiny_snapshot
 
@@ -205,18 +205,18 @@ def test_it_is_also_where_words_have_no_weight(tmp_path: Path, monkeypatch: pyte
     """Whether all blocks are scored or the nearest are ranked again."""
     snapshot, model, question = entry_and_article(tmp_path), tiny_model(tmp_path), "Who is Quaffelhuber?"
     index = build(model, snapshot.folder, tmp_path / "indexes", Activity(quiet=True), device="cpu")
-    for module in (retriever, living_index):
-        monkeypatch.setattr(module, "MOST_ROWS", most_rows)
-    generation = Generation.open(index)
-    ((rows,), (fs,)) = DenseRetriever(load_model(model), generation).search([question], 2)
+    monkeypatch.setattr(living_index, "MOST_ROWS", most_rows)
+    loaded = load_model(model)
+    ((rows,), (fs,)) = DenseRetriever(loaded, Generation.open(index)).search([question], 2)
     wanted = [f + (SCORE_OFFSET if row == 0 else 0.0) for row, f in sorted(zip(rows, fs, strict=True))]
-    ((rows,), (scores,)) = DenseRetriever(load_model(model), generation, snapshot).search([question], 2)
-    assert [score for _, score in sorted(zip(rows, scores, strict=True))] == pytest.approx(wanted, abs=1e-3)
-    assert scores == sorted(scores, reverse=True)
+    [found] = retrieving(loaded, index, snapshot.folder).find([question], 2)
+    score_of = {block.row: score for block, score in zip(found.blocks, found.scores, strict=True)}
+    assert [score_of[row] for row in (0, 1)] == pytest.approx(wanted, abs=1e-3)
+    assert found.scores == sorted(found.scores, reverse=True)
     with closing(Engine.load(model, index, snapshot.folder)) as engine:
-        found = {block.block_id: block.score for block in engine.retrieve(question, k=2).blocks}
+        logits = {block.block_id: block.score for block in engine.retrieve(question, k=2).blocks}
         scale = engine.config.prior_temperature
-    assert [found[snapshot.block(row).block_id] * scale for row in (0, 1)] == pytest.approx(wanted, abs=0.05)
+    assert [logits[snapshot.block(row).block_id] * scale for row in (0, 1)] == pytest.approx(wanted, abs=0.05)
     assert not postings_folder(snapshot.folder).exists()
 
 
@@ -278,18 +278,17 @@ def test_engine_and_evaluation_find_the_same(
     deployed: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch, most_rows: int
 ) -> None:
     """Also in a corpus with too many blocks to score them all, of which the nearest are ranked again."""
-    for module in (retriever, living_index):
-        monkeypatch.setattr(module, "MOST_ROWS", most_rows)
+    monkeypatch.setattr(living_index, "MOST_ROWS", most_rows)
     model, index, corpus = deployed
     snapshot = Snapshot.open(corpus)
-    dense = DenseRetriever(load_model(model), Generation.open(index), snapshot)
-    plain = DenseRetriever(load_model(model), Generation.open(index))
+    loaded = load_model(model)
+    evaluated, plain = retrieving(loaded, index, corpus), DenseRetriever(loaded, Generation.open(index))
     with closing(Engine.load(model, index, corpus)) as engine:
         for question in QUESTIONS[:-1]:
-            ((rows,), (scores,)) = dense.search([question], 5)
+            [found] = evaluated.find([question], 5)
             retrieved = engine.retrieve(question, k=5).blocks
-            assert [one.block_id for one in retrieved] == [snapshot.block(row).block_id for row in rows]
-            assert [one.score for one in retrieved] == pytest.approx(scores, abs=0.2)  # half the precision
+            assert [one.block_id for one in retrieved] == [block.block_id for block in found.blocks]
+            assert [one.score for one in retrieved] == pytest.approx(found.scores, abs=0.2)  # half the precision
             ((near,), (fs,)) = plain.search([question], len(snapshot))
             blocks, proximity = [snapshot.block(row) for row in near], Proximity.of(question)
             own = [
@@ -298,7 +297,7 @@ def test_engine_and_evaluation_find_the_same(
             among = len(near) if most_rows else RANKED_AGAIN
             assert any(map(proximity.score, blocks)) == (question == RANK)
             sums = {row: f + b for row, f, b in list(zip(near, fs, own, strict=True))[:among]}
-            assert scores == pytest.approx(sorted(sums.values(), reverse=True)[:5], abs=1e-3)
+            assert found.scores == pytest.approx(sorted(sums.values(), reverse=True)[:5], abs=1e-3)
 
 
 def test_other_constants_are_another_format() -> None:
