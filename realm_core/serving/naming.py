@@ -3,7 +3,7 @@
 A short wording joins a longer one, its head, by one of these rules (on the words of the normalised answers):
 
     honorific   the longer one only adds honorifics in front: "Isaac Newton", "Sir Isaac Newton"
-    surname     the short one is the last word of a name of two to four words, and a block contains both:
+    surname     the short one is the last word of a name of two to five words, and a block contains both:
                 "Kubrick", "Stanley Kubrick"; not a place ("in Washington"), a numeral or a common noun ("Ocean"), nor
                 the subject of an article ("Portugal", "Mainland Portugal")
     fragment    the same of several words, within the longer one: "Graham Bell", "Alexander Graham Bell"
@@ -99,7 +99,7 @@ _DATED = re.compile(
 )
 _WORD = re.compile(r"\S+")
 _NAME = re.compile(r"[^\W\d_][\w.'’-]*")
-_MOST_NAME_WORDS = 4
+_MOST_NAME_WORDS = 5
 TITLE_ASIDE = re.compile(r"\s*\([^()]*\)$")
 _ASKS_LANGUAGE = re.compile(r"\b(?:languages?|speaks?|speaking|spoken)\b", re.IGNORECASE)
 _LANGUAGE = " language"

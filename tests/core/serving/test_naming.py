@@ -37,6 +37,11 @@ ONE_NAME = [
     ),
     ("Vice President Gerald Ford followed.", ("Gerald Ford", "Vice President Gerald Ford", "Ford"), "Gerald Ford"),
     ("A work of Ludwig van Beethoven.", ("Beethoven", "van Beethoven", "Ludwig van Beethoven"), "Ludwig van Beethoven"),
+    (
+        "Ernst Heinrich Philipp August Haeckel was one.",
+        ("Haeckel", "Ernst Heinrich Philipp August Haeckel"),
+        "Ernst Heinrich Philipp August Haeckel",
+    ),
     ("Painted 1495–1498 in Milan.", ("1495–1498", "1498"), "1495–1498"),
     ("Built from 1887 to 1889 in Paris.", ("1887", "1887 to 1889"), "1887"),
     ("Built from 1887 to 1889 in Paris.", ("1887 to 1889", "1887"), "1887 to 1889"),
