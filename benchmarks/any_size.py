@@ -33,6 +33,7 @@ from benchmarks.machine import describe, now
 from benchmarks.rounds import latencies
 from realm_core.arrays import open_array, save_array
 from realm_core.files import read_json, sha256_of_file, write_json
+from realm_core.index.allowed_rows import AllowedRows
 from realm_core.index.approximate_build import FILES, build_search
 from realm_core.index.build import SHIPPED
 from realm_core.index.choice import MilvusServer, WantedSearch, choose
@@ -40,7 +41,7 @@ from realm_core.index.embedding import embed
 from realm_core.index.generation import Generation, read_shard
 from realm_core.index.search import ExactSearch, stable_top
 from realm_core.index.to_milvus import open_vectors
-from realm_core.living.search import AllowedRows, open_base
+from realm_core.living.search import open_base
 from realm_core.model.checkpoint import load_model
 from realm_core.runs.activity import Activity
 from realm_core.tensors import save_tensors

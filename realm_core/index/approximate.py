@@ -5,17 +5,15 @@
 Scores are those of exact search; the rows that are found may differ. The lists are memory-mapped: often searched ones
 stay in memory as far as there is room, and the system may drop them at any time.
 
-Legend: B queries, N rows, C candidates, D dimension, K results.
+Legend: B queries, N rows, C candidates, D dimension, K results, M allowed rows.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,6 +22,7 @@ from torch import Tensor
 from realm_core.arrays import Rows, open_array
 from realm_core.computing import compute_each
 from realm_core.errors import RealmError, quoted
+from realm_core.index.allowed_rows import AllowedRows, Bits
 from realm_core.index.choice import SearchChoice, SearchKind, search_of
 from realm_core.index.manifest import MANIFEST_FILE, read_manifest, verified_file
 from realm_core.index.stored_rows import StoredRows
@@ -36,19 +35,6 @@ PLACES_FILE = "approximate.npy"  # uint64 [L, 3]: length, capacity and offset of
 _ROWS_PER_CANDIDATE = 20  # in the probed lists, for questions that want many rows
 
 
-@dataclass(frozen=True)
-class RowFilter:
-    """The rows that may be found: a bit for each, and their number."""
-
-    bits: np.ndarray[Any, np.dtype[np.uint8]]
-    count: int
-
-    @classmethod
-    def of(cls, mask_N: Tensor) -> RowFilter:
-        """The rows where the mask is true."""
-        return cls(np.packbits(mask_N.numpy(), bitorder="little"), int(mask_N.sum()))
-
-
 class ApproximateSearch:
     """The stored index of one generation; used by several threads at once. `open_approximate` makes one.
 
@@ -58,7 +44,7 @@ class ApproximateSearch:
     def __init__(self, folder: Path, choice: SearchChoice, stored: StoredRows) -> None:
         import faiss
 
-        self.choice = choice
+        self.choice, self.device = choice, torch.device("cpu")
         self._stored = stored
         places_L3 = open_array(folder / PLACES_FILE, np.uint64, (choice.lists, 3))
         if (rows := int(places_L3[:, 0].sum())) != len(stored):
@@ -79,12 +65,15 @@ class ApproximateSearch:
     def __len__(self) -> int:
         return len(self._stored)
 
-    def search(self, queries_BD: Tensor, k: int, only: RowFilter | None = None) -> tuple[Tensor, Tensor]:
-        """Rows and exact scores [B, min(k, N)] on the CPU, highest first; only: among some rows, then min(k, those)."""
-        rows = len(self) if only is None else only.count
+    def search(self, queries_BD: Tensor, k: int, allowed: AllowedRows | None = None) -> tuple[Tensor, Tensor]:
+        """Rows and exact scores [B, min(k, N)] on the CPU, highest first; min(k, M) if only some are allowed."""
+        rows = len(self) if allowed is None else allowed.count
         k = min(k, rows)
         if k == 0 or not len(queries_BD):
             return torch.empty(len(queries_BD), k).long(), torch.empty(len(queries_BD), k)
+        if allowed is not None and allowed.few_M is not None:
+            return self._stored.nearest(queries_BD, k, allowed.few_M)
+        only = None if allowed is None else allowed.bits
         lists, wanted = self._index.nlist, k * self.choice.candidates
         enough = math.ceil(_ROWS_PER_CANDIDATE * wanted * lists / rows)
         probes = min(lists, max(enough, math.ceil(self.choice.probes * len(self) / rows)))
@@ -93,21 +82,17 @@ class ApproximateSearch:
         found = list(compute_each([partial(self._search_one, query_1D, k, probes, only) for query_1D in queries]))
         return torch.cat([rows_1K for rows_1K, _ in found]), torch.cat([scores_1K for _, scores_1K in found])
 
-    def exactly(self, queries_BD: Tensor, k: int, rows_M: Tensor) -> tuple[Tensor, Tensor]:
-        """As `search`, among these rows alone; each is scored."""
-        return self._stored.nearest(queries_BD, k, rows_M)
-
-    def _search_one(self, query_1D: Tensor, k: int, probes: int, only: RowFilter | None) -> tuple[Tensor, Tensor]:
+    def _search_one(self, query_1D: Tensor, k: int, probes: int, only: Bits | None) -> tuple[Tensor, Tensor]:
         rows_C = self._candidates(query_1D, k, probes, only)
         if len(rows_C) < k:
             rows_C = self._candidates(query_1D, k, self._index.nlist, only)
         return self._stored.nearest(query_1D, k, torch.from_numpy(rows_C))
 
-    def _candidates(self, query_1D: Tensor, k: int, probes: int, only: RowFilter | None) -> Rows:
+    def _candidates(self, query_1D: Tensor, k: int, probes: int, only: Bits | None) -> Rows:
         """Rows [C]: as many as are to be scored, or all of the probed lists."""
         import faiss
 
-        selector = None if only is None else faiss.IDSelectorBitmap(only.bits)
+        selector = None if only is None else faiss.IDSelectorBitmap(only)
         parameters = faiss.SearchParametersIVF(nprobe=probes, sel=selector)
         wanted = min(k * self.choice.candidates, len(self))
         rows_C: Rows = self._index.search(query_1D.numpy(), wanted, params=parameters)[1][0]

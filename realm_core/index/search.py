@@ -2,54 +2,26 @@
 
     search(queries_BD, k) → rows_BK (int64), scores_BK (float32), highest first
 
-Ties are ordered by ascending row. Legend: B queries, N vectors, D dimension, K results.
+Ties are ordered by ascending row. Legend: B queries, N vectors, D dimension, K results, M allowed rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from realm_core.tensors import fill
 
-if TYPE_CHECKING:  # the self-check searches where pyarrow, which snapshots need, may be missing
-    from realm_core.index.postings import LexicalPart
+if TYPE_CHECKING:
+    from realm_core.index.allowed_rows import AllowedRows
 
 # Scores of a slice are [B, slice] float32: with 256 Ki rows, a batch of 64 questions takes 64 MiB.
 _SLICE_ROWS = 1 << 18
 _MAX_FLOAT32_BYTES = 8 << 30
-
-
-class Search(Protocol):
-    """Finds the blocks whose vectors have the largest inner product with a query."""
-
-    def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Rows and scores [B, min(k, N)], highest first."""
-        ...
-
-
-class LexicalSearch(Search, Protocol):
-    """Search that can add the lexical part to all scores."""
-
-    def search(self, queries_BD: Tensor, k: int, lexical: LexicalPart | None = None) -> tuple[Tensor, Tensor]:
-        """Rows and scores [B, min(k, N)], highest first. lexical: of the queries' questions; None where not added."""
-        ...
-
-
-@dataclass(frozen=True)
-class SearchWith:
-    """Search with the lexical part of one batch of questions."""
-
-    own: LexicalSearch
-    lexical: LexicalPart
-
-    def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        return self.own.search(queries_BD, k, self.lexical)
 
 
 class ExactSearch:
@@ -73,15 +45,17 @@ class ExactSearch:
         self,
         queries_BD: Tensor,
         k: int,
-        added_BN: Tensor | None = None,
+        allowed: AllowedRows | None = None,
         *,
-        rows_M: Tensor | None = None,
-        mask_N: Tensor | None = None,
+        added_BN: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Rows and scores [B, min(k, N)] on the CPU, highest first. added_BN: to be added to the inner products.
+        """Rows and scores [B, min(k, N)] on the CPU, highest first; min(k, M) if only some are allowed.
 
-        rows_M: the only ones that are scored. mask_N: bool, the rows that may be found, at least k.
+        added_BN: to be added to the inner products.
         """
+        mask_N = rows_M = None
+        if allowed is not None:
+            mask_N, rows_M, k = allowed.mask_N, allowed.rows_M, min(k, allowed.count)
         queries_BD = queries_BD.to(self._vectors_ND)
         best_rows, best_scores = torch.empty(len(queries_BD), 0).long(), torch.empty(len(queries_BD), 0)
         for start in range(0, len(self) if rows_M is None else len(rows_M), _SLICE_ROWS):
@@ -91,7 +65,7 @@ class ExactSearch:
             if added_BN is not None:
                 own_BS = added_BN[:, part] if rows_M is None else added_BN[:, rows_M[part].to(added_BN.device)]
                 scores_BS += own_BS.to(scores_BS.device)
-            if mask_N is not None:
+            if mask_N is not None and rows_M is None:
                 scores_BS.masked_fill_(~mask_N[part], -math.inf)
             scores, places = stable_top(scores_BS, k)
             rows = places + start if rows_M is None else rows_M[part][places]
@@ -124,11 +98,14 @@ def merged(rows_BM: Tensor, scores_BM: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def search_without(
-    search: Search, queries_BD: Tensor, ks: Sequence[int], excluded_rows: Sequence[Collection[int]]
+    search: Callable[[Tensor, int], tuple[Tensor, Tensor]],
+    queries_BD: Tensor,
+    ks: Sequence[int],
+    excluded_rows: Sequence[Collection[int]],
 ) -> list[tuple[list[int], list[float]]]:
     """For each query the k best rows that are not excluded, with their scores, in a single search."""
     most = max(k + len(excluded) for k, excluded in zip(ks, excluded_rows, strict=True))
-    rows_BK, scores_BK = search.search(queries_BD, most)
+    rows_BK, scores_BK = search(queries_BD, most)
     found = []
     for rows, scores, k, excluded in zip(rows_BK.tolist(), scores_BK.tolist(), ks, excluded_rows, strict=True):
         kept = [pair for pair in zip(rows, scores, strict=True) if pair[0] not in excluded][:k]

@@ -18,13 +18,14 @@ from torch import Tensor
 
 from realm_core.arrays import Mask
 from realm_core.errors import RealmError
+from realm_core.index.allowed_rows import AllowedRows
 from realm_core.index.choice import WantedSearch
 from realm_core.index.postings import MOST_ROWS, LexicalPart
 from realm_core.index.search import ExactSearch, merged
 from realm_core.living.documents import Changes, Filter
 from realm_core.living.editing import Embed, tried
 from realm_core.living.layer import Layer
-from realm_core.living.search import AllowedRows, BaseSearch, ExactBase, open_base
+from realm_core.living.search import BaseSearch, open_base
 from realm_core.living.state import BASE, Base, LivingState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
@@ -66,7 +67,7 @@ class LivingIndex:
     @property
     def adds_lexical(self) -> bool:
         """Whether every block is scored, so that `lexical` can be added to the scores."""
-        return len(self.corpus) <= MOST_ROWS and (self._base is None or isinstance(self._base[1], ExactBase))
+        return len(self.corpus) <= MOST_ROWS and (self._base is None or isinstance(self._base[1], ExactSearch))
 
     @classmethod
     def open(
@@ -134,8 +135,9 @@ class LivingIndex:
         if self._base is not None:
             layer, base = self._base
             if lexical is not None:
-                assert isinstance(base, ExactBase)
-                rows, scores = base.search(queries_BD, k, self._allowed, lexical.scores(layer.postings))
+                assert isinstance(base, ExactSearch)
+                added_BV = lexical.scores(layer.postings)
+                rows, scores = base.search(queries_BD, k, self._allowed, added_BN=added_BV)
             else:
                 rows, scores = base.search(queries_BD, k, self._allowed)
             if self._row_of_V is not None:
@@ -146,7 +148,7 @@ class LivingIndex:
                 segments = (layer for layer in self.corpus.layers if layer.name != BASE)
                 added_BS = torch.cat([lexical.scores(layer.postings) for layer in segments], dim=1)
                 added_BM = added_BS[:, self._segment_rows_M - self._first_of_segments]
-            places, own_scores = self._segments.search(queries_BD, k, added_BM)
+            places, own_scores = self._segments.search(queries_BD, k, added_BN=added_BM)
             rows = torch.cat([rows, self._segment_rows_M[places]], dim=1)
             scores = torch.cat([scores, own_scores], dim=1)
         return merged(rows, scores, k)

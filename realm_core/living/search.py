@@ -1,4 +1,4 @@
-"""Search among the rows of a base that a mask allows: exact, approximate in stored lists, or in Milvus.
+"""Search among the allowed rows of a base: exact, approximate in stored lists, or in Milvus.
 
 Legend: B queries, N vectors, M allowed ones, C candidates, D dimension, K results.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -17,46 +16,20 @@ from torch import Tensor
 
 from realm_core.arrays import Rows
 from realm_core.errors import EngineUnavailable
-from realm_core.index.approximate import ApproximateSearch, RowFilter, open_approximate
+from realm_core.index.allowed_rows import AllowedRows
+from realm_core.index.approximate import open_approximate
 from realm_core.index.choice import MilvusServer, WantedSearch
 from realm_core.index.generation import Generation
-from realm_core.index.milvus import MOST_FOUND, MilvusVectors, not_among
+from realm_core.index.milvus import MOST_FOUND, MilvusVectors
 from realm_core.index.search import ExactSearch
 from realm_core.index.stored_rows import StoredRows
 from realm_core.index.to_milvus import open_vectors
 
 log = logging.getLogger(__name__)
 
-_FEW = 8  # if fewer than one row in so many is allowed, only the allowed ones are scored
-_FEW_ROWS = 10_000  # up to so many are searched exactly, also in approximate search
-# Of Milvus
 _CANDIDATES, _LEAST_CANDIDATES = 4, 100  # rows that are scored exactly for each wanted row, and at least
-_NAMED_ROWS = 4096  # rows that an expression names at most; it then has about 50,000 characters
 _RESERVE = 4  # how many times more rows are asked for than needed where the expression would name too many
 _LOG_EVERY_S = 10.0
-
-
-class AllowedRows:
-    """The rows of a base that may be found. mask_N: bool, on the CPU."""
-
-    def __init__(self, mask_N: Tensor, device: torch.device) -> None:
-        self.count = int(mask_N.sum())
-        self.mask_N = None if self.count == len(mask_N) else mask_N.to(device)
-        few = self.count * _FEW < len(mask_N) or self.count <= _FEW_ROWS
-        self.rows_M = mask_N.nonzero().flatten().to(device) if few and self.mask_N is not None else None
-
-    @cached_property
-    def row_filter(self) -> RowFilter | None:
-        """The mask as approximate search takes it; None where every row is allowed."""
-        return None if self.mask_N is None else RowFilter.of(self.mask_N.cpu())
-
-    @cached_property
-    def expression(self) -> str | None:
-        """The mask as Milvus takes it; None where it would name too many rows."""
-        if self.mask_N is None:
-            return ""
-        forbidden = len(self.mask_N) - self.count
-        return not_among((~self.mask_N).nonzero().flatten().tolist()) if forbidden <= _NAMED_ROWS else None
 
 
 class BaseSearch(Protocol):
@@ -74,54 +47,12 @@ class BaseSearch(Protocol):
 def open_base(folder: Path, device: torch.device, wanted: WantedSearch = "auto") -> BaseSearch:
     """The search of a generation, whose files are verified. wanted: a server, or as for `open_approximate`."""
     if isinstance(wanted, MilvusServer):
-        return MilvusBase.open(folder, wanted)
+        return MilvusSearch.open(folder, wanted)
     approximate = open_approximate(folder, wanted)
-    if approximate is None:
-        return ExactBase(Generation.open(folder).vectors_ND, device)
-    return ApproximateBase(approximate)
+    return ExactSearch(Generation.open(folder).vectors_ND, device) if approximate is None else approximate
 
 
-class ExactBase:
-    """Vectors in memory, each of which is scored."""
-
-    def __init__(self, vectors_ND: Tensor, device: torch.device) -> None:
-        self.device = device
-        self._search = ExactSearch(vectors_ND, device)
-
-    def __len__(self) -> int:
-        return len(self._search)
-
-    def search(
-        self, queries_BD: Tensor, k: int, allowed: AllowedRows, added_BN: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """As `BaseSearch` says. added_BN: to be added to the inner products."""
-        if allowed.count == 0:
-            return _nothing(queries_BD)
-        rows_M, k = allowed.rows_M, min(k, allowed.count)
-        mask_N = allowed.mask_N if rows_M is None else None
-        return self._search.search(queries_BD, k, added_BN, rows_M=rows_M, mask_N=mask_N)
-
-
-class ApproximateBase:
-    """Vectors on the disk beside their stored index, which is asked for allowed rows alone."""
-
-    def __init__(self, search: ApproximateSearch) -> None:
-        self.device = torch.device("cpu")
-        self._search = search
-
-    def __len__(self) -> int:
-        return len(self._search)
-
-    def search(self, queries_BD: Tensor, k: int, allowed: AllowedRows) -> tuple[Tensor, Tensor]:
-        """As `BaseSearch` says, of the rows that are found."""
-        if allowed.count == 0:
-            return _nothing(queries_BD)
-        if allowed.rows_M is not None and allowed.count <= _FEW_ROWS:
-            return self._search.exactly(queries_BD, min(k, allowed.count), allowed.rows_M)
-        return self._search.search(queries_BD, k, allowed.row_filter)
-
-
-class MilvusBase:
+class MilvusSearch:
     """Vectors in Milvus, which finds rows, and on the disk, from which those of what it finds are read and scored."""
 
     def __init__(self, vectors: MilvusVectors, stored: StoredRows) -> None:
@@ -129,7 +60,7 @@ class MilvusBase:
         self._vectors, self._stored = vectors, stored
 
     @classmethod
-    def open(cls, folder: Path, server: MilvusServer) -> MilvusBase:
+    def open(cls, folder: Path, server: MilvusServer) -> MilvusSearch:
         """Fills what Milvus lacks, with its progress in the log. `EngineUnavailable` if the server does not answer."""
         logged_at = time.monotonic()
 
@@ -151,8 +82,8 @@ class MilvusBase:
         k = min(k, allowed.count)
         if k == 0 or not len(queries_BD):
             return torch.empty(len(queries_BD), k).long(), torch.empty(len(queries_BD), k)
-        if allowed.rows_M is not None and allowed.count <= _FEW_ROWS:
-            return self._stored.nearest(queries_BD, k, allowed.rows_M)
+        if allowed.few_M is not None:
+            return self._stored.nearest(queries_BD, k, allowed.few_M)
         queries_BD = queries_BD.float().cpu()
         found = [
             self._nearest(query_1D, k, torch.from_numpy(rows_C), allowed)
@@ -178,7 +109,3 @@ class MilvusBase:
         if len(rows_C) < k:
             rows_C = torch.arange(len(self)) if allowed.mask_N is None else allowed.mask_N.nonzero().flatten()
         return self._stored.nearest(query_1D, k, rows_C)
-
-
-def _nothing(queries_BD: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty(len(queries_BD), 0).long(), torch.empty(len(queries_BD), 0)

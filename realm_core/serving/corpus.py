@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -17,7 +18,7 @@ from realm_core.index.manifest import read_manifest
 from realm_core.index.postings import LexicalPart
 from realm_core.index.proximity import best_with_proximity
 from realm_core.index.retriever import check_manifest_fits
-from realm_core.index.search import LexicalSearch, Search, SearchWith, search_without
+from realm_core.index.search import search_without
 from realm_core.living.index import LivingIndex, check_fits
 from realm_core.living.scope import Scope, ScopedSearch
 from realm_core.living.state import BASE, LivingState
@@ -47,7 +48,7 @@ class ServedCorpus:
     id: str
     origin: str
     spelling: Spelling
-    _scoped: LRUCache[tuple[Scope, float], LexicalSearch] = field(
+    _scoped: LRUCache[tuple[Scope, float], ScopedSearch] = field(
         default_factory=lambda: LRUCache(_SCOPES), repr=False, compare=False
     )
 
@@ -61,7 +62,7 @@ class ServedCorpus:
         spelling = Spelling([layer.snapshot.title_words for layer in view.layers])
         return cls(index, name, base.origin, spelling)
 
-    def search_in(self, scope: Scope | None, temperature: float) -> LexicalSearch:
+    def search_in(self, scope: Scope | None, temperature: float) -> LivingIndex | ScopedSearch:
         """Search in a scope; None: in everything. For one thread. temperature: of the prior."""
         if scope is None:
             return self.index
@@ -102,8 +103,8 @@ def nearest(
         excluded = [
             {row for block_id in wanted[place].exclude for row in texts.rows_with(block_id)} for place in places
         ]
-        scoped = corpus.search_in(scope, temperature)
-        search: Search = scoped if lexical is None else SearchWith(scoped, lexical.at(places))
+        own = None if lexical is None else lexical.at(places)
+        search = partial(corpus.search_in(scope, temperature).search, lexical=own)
         ks = [wanted[place].k for place in places]
         for place, (rows, scores) in zip(places, search_without(search, queries_BD[places], ks, excluded), strict=True):
             found[place] = ([texts.block(row) for row in rows], scores)

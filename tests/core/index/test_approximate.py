@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import read_json, sha256_of_file, write_json
-from realm_core.index import approximate_build, choice
-from realm_core.index.approximate import INDEX_FILE, LISTS_FILE, ApproximateSearch, RowFilter, open_approximate
+from realm_core.index import allowed_rows, approximate_build, choice
+from realm_core.index.allowed_rows import AllowedRows
+from realm_core.index.approximate import INDEX_FILE, LISTS_FILE, ApproximateSearch, open_approximate
 from realm_core.index.approximate_build import WORK_FOLDER, build_search, end_build
 from realm_core.index.choice import SearchChoice, choose, search_of
 from realm_core.index.manifest import verify
@@ -124,11 +125,15 @@ def test_a_graph_over_the_centroids(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("share", [0.001, 0.05, 0.5, 0.999])
-def test_only_rows_that_are_allowed(large: tuple[Path, torch.Tensor], share: float) -> None:
+def test_only_rows_that_are_allowed(
+    large: tuple[Path, torch.Tensor], monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
     folder, vectors_ND = large
     mask_N = torch.rand(len(vectors_ND), generator=torch.Generator().manual_seed(3)) < share
-    queries_BD, only = drawn(40, seed=8).float(), RowFilter.of(mask_N)
-    allowed = mask_N.nonzero().flatten()
+    queries_BD, allowed = drawn(40, seed=8).float(), mask_N.nonzero().flatten()
+    with monkeypatch.context() as patch:
+        patch.setattr(allowed_rows, "_FEW_ROWS", 0)
+        only = AllowedRows(mask_N, torch.device("cpu"))
     for k in (5, 50):
         found, scores = opened(folder).search(queries_BD, k, only)
         assert found.shape == (40, min(k, len(allowed))) and mask_N[found].all()
@@ -136,7 +141,8 @@ def test_only_rows_that_are_allowed(large: tuple[Path, torch.Tensor], share: flo
         assert recall(found, allowed[places]) >= 0.97
         torch.testing.assert_close(scores, (queries_BD @ vectors_ND.float().T).gather(1, found))
     few = allowed[:30]
-    found, scores = opened(folder).exactly(queries_BD, 7, few)
+    few_N = torch.isin(torch.arange(len(mask_N)), few)
+    found, scores = opened(folder).search(queries_BD, 7, AllowedRows(few_N, torch.device("cpu")))
     places, exact_scores = ExactSearch(vectors_ND[few]).search(queries_BD, 7)
     assert found.tolist() == few[places].tolist()
     torch.testing.assert_close(scores, exact_scores)
@@ -146,7 +152,7 @@ def test_excluded_rows_make_room_for_others(large: tuple[Path, torch.Tensor]) ->
     folder, vectors_ND = large
     query = drawn(1, seed=7).float()
     best = ExactSearch(vectors_ND).search(query, 10)[0][0].tolist()
-    [(rows, _)] = search_without(opened(folder), query, [5], [set(best[:5])])
+    [(rows, _)] = search_without(opened(folder).search, query, [5], [set(best[:5])])
     assert rows == best[5:]
 
 

@@ -13,12 +13,13 @@ import torch
 from realm_core.errors import EngineUnavailable, RealmError, Stopped
 from realm_core.files import read_json
 from realm_core.index import milvus as milvus_module
+from realm_core.index.allowed_rows import AllowedRows
 from realm_core.index.choice import MilvusServer
 from realm_core.index.milvus import MilvusVectors, drop
 from realm_core.index.search import ExactSearch
 from realm_core.index.tasks import ToMilvus
 from realm_core.index.to_milvus import main, open_vectors
-from realm_core.living.search import AllowedRows, BaseSearch, open_base
+from realm_core.living.search import BaseSearch, open_base
 from realm_core.runs.activity import Activity
 from tests.core.index.test_approximate import Stopping, drawn, generation
 from tests.core.processes import finish, start

@@ -68,7 +68,7 @@ def test_an_empty_index_finds_nothing() -> None:
 @given(excluded=st.sets(st.integers(0, 19), max_size=19), k=st.integers(1, 25))
 def test_search_without_is_the_search_of_what_remains(excluded: set[int], k: int) -> None:
     base, query = vectors(20), vectors(1, seed=1)[0]
-    [(rows, scores)] = search_without(ExactSearch(base), query.unsqueeze(0), [k], [excluded])
+    [(rows, scores)] = search_without(ExactSearch(base).search, query.unsqueeze(0), [k], [excluded])
     wanted = [row for row in naive(base, query.unsqueeze(0), 20)[0] if row not in excluded][:k]
     assert rows == wanted
     assert scores == pytest.approx((base[wanted] @ query).tolist(), abs=1e-5)

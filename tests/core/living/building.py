@@ -186,7 +186,7 @@ def answers_anew(
         return [([], []) for _ in asked]
     snapshot, vectors_ND = built_anew(documents, folder)
     added_BN = lexical_part(asked).scores(Postings.in_memory(snapshot)) if lexical else None
-    rows_BK, scores_BK = ExactSearch(vectors_ND).search(asked, k, added_BN)
+    rows_BK, scores_BK = ExactSearch(vectors_ND).search(asked, k, added_BN=added_BN)
     return [
         ([snapshot.block(row).block_id for row in rows], scores)
         for rows, scores in zip(rows_BK.tolist(), scores_BK.tolist(), strict=True)

@@ -10,19 +10,19 @@ import torch
 
 from realm_core.errors import RealmError
 from realm_core.evaluation.in_corpus import in_corpus
+from realm_core.index import allowed_rows
+from realm_core.index.approximate import ApproximateSearch
 from realm_core.index.choice import search_of
 from realm_core.index.embedding import embed
 from realm_core.index.generation import Generation
 from realm_core.index.manifest import read_manifest, verify
 from realm_core.index.retriever import DenseRetriever
-from realm_core.index.search import search_without
+from realm_core.index.search import ExactSearch, search_without
 from realm_core.living import index as living_index
-from realm_core.living import search as living_search
 from realm_core.living.documents import Changes, Filter, LivingDocument
 from realm_core.living.editing import edit, embedding_of
 from realm_core.living.folding import fold
 from realm_core.living.index import LivingIndex, check_fits
-from realm_core.living.search import ApproximateBase, ExactBase
 from realm_core.living.state import Base, LivingState
 from realm_core.living.store import Store
 from realm_core.model.checkpoint import load_model
@@ -40,7 +40,7 @@ def test_an_approximate_base_answers_as_an_exact_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_rows: int
 ) -> None:
     """Documents have gone and a filter holds: exactly among few rows, by the mask in the index where they are many."""
-    monkeypatch.setattr(living_search, "_FEW_ROWS", few_rows)
+    monkeypatch.setattr(allowed_rows, "_FEW_ROWS", few_rows)
     store = store_in(tmp_path)
     first = [document(f"a{n}", f"Title {n}", n) for n in range(30)]
     state = base_of(store, first, search="ivf")
@@ -48,7 +48,7 @@ def test_an_approximate_base_answers_as_an_exact_one(
         store, state, Changes((document("new", "New", 50),), tuple(one.id for one in first[:20])), CountingEmbedder()
     )
     exact, index = LivingIndex.open(store, state, search="exact"), LivingIndex.open(store, state)
-    assert isinstance(index._base[1], ApproximateBase) and isinstance(exact._base[1], ExactBase)  # type: ignore[index]
+    assert isinstance(index._base[1], ApproximateSearch) and isinstance(exact._base[1], ExactSearch)  # type: ignore[index]
     for k in (1, 11, 500):  # of equal scores at the edge either may find any
         assert [scores for _, scores in answers(index, queries(), k)] == [
             scores for _, scores in answers(exact, queries(), k)
@@ -111,7 +111,7 @@ def test_it_stands_for_retriever_and_snapshot(deployment: Deployment, living: tu
     titles = [{index.corpus.block(row).title for row in own} for own in rows_BK.tolist()]
     assert all("Deimos" in own and "Nile" not in own and len(own) == 12 for own in titles)
     assert in_corpus(index.corpus, ["1877"]) and not in_corpus(index.corpus, ["Sudan"])  # type: ignore[arg-type]
-    [(own, scores)] = search_without(index, torch.ones(1, 16), [3], [{0, 1}])
+    [(own, scores)] = search_without(index.search, torch.ones(1, 16), [3], [{0, 1}])
     assert len(own) == len(scores) == 3 and not {0, 1} & set(own)
 
 

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from realm_core.index import allowed_rows
+from realm_core.index.approximate import ApproximateSearch
 from realm_core.index.choice import SearchKind
 from realm_core.index.lexical import lexical_scores
 from realm_core.index.postings import LexicalPart
-from realm_core.living import search as living_search
 from realm_core.living.collections import CollectionFacts
 from realm_core.living.documents import Changes, Filter, LivingDocument
 from realm_core.living.editing import edit
 from realm_core.living.index import LivingIndex
 from realm_core.living.scope import Scope, ScopedSearch
-from realm_core.living.search import ApproximateBase
 from realm_core.living.view import CorpusView
 from tests.core.living.building import NAME, CountingEmbedder, base_of, document, queries, store_in, vectors
 
@@ -109,9 +109,9 @@ def test_the_lexical_part_is_added_in_every_scope(index: LivingIndex, name: str)
 
 
 def test_weights_hold_with_approximate_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(living_search, "_FEW_ROWS", 0)
+    monkeypatch.setattr(allowed_rows, "_FEW_ROWS", 0)
     exact, approximate = opened(tmp_path / "exact"), opened(tmp_path / "approximate", "ivf")
-    assert isinstance(approximate._base[1], ApproximateBase)  # type: ignore[index]
+    assert isinstance(approximate._base[1], ApproximateSearch)  # type: ignore[index]
     scope = SCOPES["weights"]
     for own, other in zip(
         ScopedSearch(approximate, scope, 3.0).search(queries(), 50)[1].tolist(),

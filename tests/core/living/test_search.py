@@ -8,10 +8,12 @@ from typing import get_args
 import pytest
 import torch
 
+from realm_core.index import allowed_rows
 from realm_core.index import search as exact_search
+from realm_core.index.allowed_rows import AllowedRows
 from realm_core.index.choice import SearchKind
 from realm_core.living import search as living_search
-from realm_core.living.search import AllowedRows, BaseSearch, ExactBase, open_base
+from realm_core.living.search import BaseSearch, open_base
 from tests.core.index.test_approximate import generation
 from tests.core.living.building import DIMENSION, queries
 from tests.milvus import running_milvus
@@ -53,7 +55,8 @@ def test_the_best_allowed_rows_are_found(
     base: BaseSearch, vectors_ND: torch.Tensor, monkeypatch: pytest.MonkeyPatch, share: float, limits: dict[str, int]
 ) -> None:
     for name, limit in {"_FEW_ROWS": 20, **limits}.items():
-        monkeypatch.setattr(exact_search if name == "_SLICE_ROWS" else living_search, name, limit)
+        [module] = (module for module in (exact_search, allowed_rows, living_search) if hasattr(module, name))
+        monkeypatch.setattr(module, name, limit)
     mask_N = torch.rand(ROWS, generator=torch.Generator().manual_seed(2)) < share
     asked, allowed, rows_M = queries(3), AllowedRows(mask_N, CPU), mask_N.nonzero().flatten().tolist()
     for k in (1, 7, ROWS + 100):
@@ -62,7 +65,7 @@ def test_the_best_allowed_rows_are_found(
         for query, rows, scores in zip(asked, rows_BK.tolist(), scores_BK.tolist(), strict=True):
             exact_N = vectors_ND.float() @ query
             assert scores == exact_N[rows].tolist() == exact_N[naive(exact_N, rows_M, k)].tolist()
-            if isinstance(base, ExactBase):  # another may find any of those with the last score
+            if isinstance(base, exact_search.ExactSearch):  # another may find any of those with the last score
                 assert rows == naive(exact_N, rows_M, k)
             assert rows == naive(exact_N, rows, k) and len(set(rows)) == len(rows) and set(rows) <= set(rows_M)
 

@@ -10,9 +10,9 @@ from django.conf import LazySettings
 from django.test import Client
 
 from realm_core.errors import EngineUnavailable
+from realm_core.index import allowed_rows
 from realm_core.index.milvus import drop
-from realm_core.living import search as living_search
-from realm_core.living.search import MilvusBase, open_base
+from realm_core.living.search import MilvusSearch, open_base
 from tests.core.index.test_approximate import drawn, generation
 from tests.core.living.test_search import CPU
 from tests.milvus import LocalMilvus, running_milvus
@@ -39,7 +39,7 @@ def milvus(
     running: LocalMilvus, deployed: Deployment, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
 ) -> LocalMilvus:
     """It searches the tiny deployment, also the few rows that a mask leaves."""
-    monkeypatch.setattr(living_search, "_FEW_ROWS", 0)
+    monkeypatch.setattr(allowed_rows, "_FEW_ROWS", 0)
     settings.REALM_SEARCH, settings.ASK_CACHE_S = running.server, 0
     wait_until(lambda: _connects(running), patience_s=20.0)
     return running
@@ -69,7 +69,7 @@ def test_what_is_asked_is_answered_as_by_exact_search(
 ) -> None:
     loaded()
     with holder().serving() as service:
-        assert isinstance(service.engine._corpus.index._base[1], MilvusBase)  # type: ignore[index]
+        assert isinstance(service.engine._corpus.index._base[1], MilvusSearch)  # type: ignore[index]
     whole = evidence(staff.client)
     documents.remove(["Nile"], by=staff.user)
     without = evidence(staff.client)
