@@ -65,8 +65,7 @@ class Activity:
     def check(self) -> None:
         """Raise `Stopped` if a stop was requested. Called wherever stopping loses nothing."""
         if self._stop_requested or (self._parent is not None and os.getppid() != self._parent):
-            if self._unreported is not None:
-                self._report(*self._unreported)
+            self.flush()
             raise Stopped
 
     def say(self, message: str) -> None:
@@ -97,6 +96,11 @@ class Activity:
             self._unreported = (done, total, unit, message)
         else:
             self._report(done, total, unit, message)
+
+    def flush(self) -> None:
+        """Report the progress that came too soon after the last report, before this activity ends."""
+        if self._unreported is not None:
+            self._report(*self._unreported)
 
     def _report(self, done: int, total: int | None, unit: str, message: str) -> None:
         now, finished = time.monotonic(), total is not None and done >= total

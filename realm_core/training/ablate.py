@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from realm_core.corpus.store import Snapshot
-from realm_core.errors import RealmError
+from realm_core.errors import RealmError, Stopped
 from realm_core.evaluation import compare
 from realm_core.files import read_json, replaced, sha256_of_file, write_json
 from realm_core.model.device import pick_device
@@ -172,8 +172,11 @@ class _Stages:
 
         try:
             run_part(stage.name, stage.command, folder, self._activity, look)
+        except Stopped:
+            self._report(stage, folder)  # the step that it resumes at
+            self._activity.flush()
+            raise
         finally:
-            self._report(stage, folder)  # of a stopped one: the step that it resumes at
             relay.look()
             self._note(stage, before + time.monotonic() - started)
 
