@@ -12,6 +12,7 @@ from webapp.models import Job, JobMetric
 from webapp.models.job import LOG_CHARACTERS
 from webapp.models.job_states import COMPANION_KINDS
 
+BEGINNING = "beginning again with what is kept"  # until the process of the next attempt reports
 _TAIL_BYTES = LOG_CHARACTERS * 4  # UTF-8 has at most four bytes per character
 
 
@@ -31,7 +32,8 @@ class RunFiles:
         self.folder.result_file.unlink(missing_ok=True)  # from an earlier attempt
         self._furthest_file = self.folder.path / "furthest.json"
         self._furthest: dict[str, float] = read_object(self._furthest_file) or {}
-        said = self.folder.progress() or {}
+        if said := self.folder.progress() or {}:  # the pace and the step of an earlier attempt are not this one's
+            write_json(self.folder.progress_file, {**said, "rate": None, "seconds_left": None, "message": BEGINNING})
         self._last = said["done"] if said.get("done") and said["done"] == said.get("total") else 0
         self._log_start = self.folder.log_size()
         self._metrics = Tail(self.folder.metrics_file)

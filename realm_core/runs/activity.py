@@ -46,6 +46,7 @@ class Activity:
         self._first_done = self._done = 0
         self._counting: tuple[int | None, str] | None = None
         self._line_open = self._measured = False
+        self._unreported: tuple[int, int | None, str, str] | None = None  # too soon after the last report
         if run is not None:
             with disk_errors(run):
                 run.mkdir(parents=True, exist_ok=True)
@@ -64,6 +65,7 @@ class Activity:
     def check(self) -> None:
         """Raise `Stopped` if a stop was requested. Called wherever stopping loses nothing."""
         if self._stop_requested or (self._parent is not None and os.getppid() != self._parent):
+            self.flush()
             raise Stopped
 
     def say(self, message: str) -> None:
@@ -91,8 +93,18 @@ class Activity:
         self._done = done
         finished = total is not None and done >= total
         if now - self._last_shown_at < _PROGRESS_EVERY_S and not finished:
-            return
-        self._last_shown_at = now
+            self._unreported = (done, total, unit, message)
+        else:
+            self._report(done, total, unit, message)
+
+    def flush(self) -> None:
+        """Report the progress that came too soon after the last report, before this activity ends."""
+        if self._unreported is not None:
+            self._report(*self._unreported)
+
+    def _report(self, done: int, total: int | None, unit: str, message: str) -> None:
+        now, finished = time.monotonic(), total is not None and done >= total
+        self._last_shown_at, self._unreported = now, None
         elapsed_s = now - self._started_at
         rate = (done - self._first_done) / elapsed_s if elapsed_s > 0 else None
         seconds_left = (total - done) / rate if total is not None and rate else None

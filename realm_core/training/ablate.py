@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from realm_core.corpus.store import Snapshot
-from realm_core.errors import RealmError
+from realm_core.errors import RealmError, Stopped
 from realm_core.evaluation import compare
 from realm_core.files import read_json, replaced, sha256_of_file, write_json
 from realm_core.model.device import pick_device
@@ -139,6 +139,7 @@ class _Stages:
         self._kept = output / "seconds.json"
         self.seconds: dict[str, float] = read_json(self._kept) if self._kept.exists() else {}
         self._total = sum(stage.sequences for stage in plan.stages)
+        self._numbers = {stage.name: number for number, stage in enumerate(plan.stages, start=1)}
         self._done = 0
         passed = passed_on(activity)
         self._relays = {stage.name: Relay(stage, plan.run(stage.name), passed, activity) for stage in plan.stages}
@@ -171,6 +172,10 @@ class _Stages:
 
         try:
             run_part(stage.name, stage.command, folder, self._activity, look)
+        except Stopped:
+            self._report(stage, folder)  # the step that it resumes at
+            self._activity.flush()
+            raise
         finally:
             relay.look()
             self._note(stage, before + time.monotonic() - started)
@@ -181,7 +186,9 @@ class _Stages:
         share = (
             progress["done"] / progress["total"] if progress.get("unit") == stage.unit and progress["total"] else 0.0
         )
-        message = f"{stage.name}: {progress['done']:,} {progress['unit']}" if progress else stage.name
+        message = f"stage {self._numbers[stage.name]} of {len(self._numbers)}, {stage.name}"
+        if progress:
+            message += f": {progress['done']:,} {progress['unit']}"
         done = self._done + int(min(1.0, share) * stage.sequences)
         self._activity.progress(min(done, self._total - 1), self._total, "sequences", message)
 

@@ -71,6 +71,16 @@ def test_where_there_is_no_log_the_page_says_why(staff: Person, state: str, part
     assert says in page(staff, whole, "log/").content.decode()
 
 
+@pytest.mark.parametrize(("ago_s", "said"), [(2, False), (45, True)])
+def test_the_page_says_when_its_process_has_been_silent(staff: Person, ago_s: int, said: bool) -> None:
+    reported = {"done": 3, "total": 9, "unit": "steps", "time": timezone.now().timestamp() - ago_s}
+    running = job(state=JobState.RUNNING, progress=reported)
+    shown = re.search(r"last reported (4\d|5\d) s ago", page(staff, running).content.decode())
+    assert (shown is not None) == said
+    ended = job(state=JobState.STOPPED, progress=reported)
+    assert "last reported" not in page(staff, ended).content.decode()
+
+
 # ── Interrupted ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

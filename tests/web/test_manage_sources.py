@@ -180,6 +180,9 @@ def test_what_a_killed_process_left_is_cleared_away(folder: Path, db: None) -> N
 
 def test_a_file_is_sent_replaced_and_removed_over_rest(folder: Path, program: TokenClient) -> None:
     assert program.get("/api/v1/source-files").json() == []
+    early = {"kind": "ingest", "parameters": {"source": "jsonl", "file": "towns 1.jsonl"}}
+    (wrong,) = problem(post(program, "jobs", early), 400)["errors"]
+    assert wrong["field"] == "parameters.file" and "there is no 'towns 1.jsonl'; send it first" in wrong["detail"]
     made = program.post("/api/v1/source-files", sent("towns 1.jsonl", TOWN * 40_000))  # more than other bodies may have
     assert (made.status_code, made.json()) == (201, {"name": "towns 1.jsonl", "size_bytes": len(TOWN) * 40_000})
     assert program.get("/api/v1/source-files").json() == [made.json()]

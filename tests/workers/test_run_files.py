@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from webapp.models import Job, JobKind
-from workers.run_files import RunFiles
+from workers.run_files import BEGINNING, RunFiles
 
 pytestmark = pytest.mark.django_db
 
@@ -123,3 +123,18 @@ def test_a_builder_gets_further_in_every_generation() -> None:
     again = RunFiles(job)  # in the midst of one
     assert [further(again, done) for done in (3, 4, 5, 9)] == [False, False, True, True]
     assert further(RunFiles(job), 1)  # the next one
+
+
+def test_until_the_next_attempt_reports_it_has_no_pace_and_is_at_no_step(job: Job) -> None:
+    said = {
+        "done": 37,
+        "total": 40,
+        "unit": "steps",
+        "rate": 8.2,
+        "seconds_left": 51.0,
+        "message": "loss 2.5",
+        "time": 1,
+    }
+    (RunFiles(job).folder.path / "progress.json").write_text(json.dumps(said))
+    files = RunFiles(job)
+    assert files.folder.progress() == {**said, "rate": None, "seconds_left": None, "message": BEGINNING}

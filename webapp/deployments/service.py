@@ -388,6 +388,9 @@ def _quality(model: ModelVersion, index: IndexGeneration, active: Deployment | N
     )
     if not pairs:
         says = "It was never measured on the same questions as the active deployment."
+        earlier = Deployment.objects.filter(model=model, index__corpus=index.corpus_id).order_by("-pk").first()
+        if earlier is not None and earlier.deactivated_at is not None:
+            says = f"It answered until {earlier.deactivated_at:%-d %b %Y, %H:%M} UTC, but {says[0].lower()}{says[1:]}"
         return [Finding(about, Verdict.DOUBT, says)]
     return [_compared(now, new) for now, new in pairs]
 

@@ -35,6 +35,7 @@ from webapp.pages.htmx import STOP_POLLING
 from webapp.refusals import StateConflict
 
 _WAITING_LONG_S: Final = 60  # a free worker takes a queued job at once
+_SILENT_S: Final = 30  # a worker that was lost is noticed after a minute; until then the page says what is known
 _PARTS_SHOWN: Final = 12
 
 
@@ -239,6 +240,7 @@ def progress(job: Job) -> dict[str, Any]:
         return {}
     done, total, rate, left = said["done"], said.get("total"), said.get("rate"), said.get("seconds_left")
     running = job.state == JobState.RUNNING
+    silent_s = timezone.now().timestamp() - said.get("time", 0) if running and said.get("time") else 0
     return {
         "done": done,
         "total": total,
@@ -247,4 +249,5 @@ def progress(job: Job) -> dict[str, Any]:
         "rate": per_second(rate) if rate and running else "",
         "left": duration(left) if left is not None and running else "",
         "message": said.get("message", ""),
+        "silent": duration(silent_s) if silent_s >= _SILENT_S else "",
     }

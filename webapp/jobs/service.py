@@ -12,13 +12,15 @@ from typing import Any, Final
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
-from realm_core.errors import RealmError
+from realm_core.errors import RealmError, quoted
+from realm_core.settings import FILE
 from webapp.jobs import parts
 from webapp.jobs.queue import enqueue
-from webapp.kinds import KINDS, ParameterError, startable
+from webapp.kinds import KINDS, Kind, ParameterError, startable
 from webapp.models import AuditEntry, Job, Schedule
 from webapp.models.job import ACTIVE, ITS_PARTS
 from webapp.refusals import StateConflict
+from webapp.sources.service import sources
 
 _IGNORED_IN_FINGERPRINT = "name"  # two jobs that differ only in the name of their result are duplicates
 # Kind → a function of the written parameters, called before a person starts a job. Subjects that import this one
@@ -44,8 +46,10 @@ def start(kind: str, parameters: Mapping[str, Any], *, by: User | str | None, se
     if described is None or not described.by_hand:
         raise ParameterError({"kind": f"must be one of {', '.join(one.kind for one in startable())}, not {kind!r}."})
     written = described.written(described.read(parameters))
-    if isinstance(by, User) and (prepare := PREPARATIONS.get(described.kind)) is not None:
-        prepare(written, by)
+    if isinstance(by, User):  # a schedule's job says itself what it misses
+        _find_files(described, written)
+        if (prepare := PREPARATIONS.get(described.kind)) is not None:
+            prepare(written, by)
     fingerprint = _fingerprint(described.kind, written)
     with _refusing_duplicates(fingerprint):
         # Removing files locks these rows, too: it sees the job, or has already marked the rows as removed.
@@ -142,6 +146,19 @@ def gone(job: Job) -> str:
         if one.choices().filter(pk__in=wanted).count() < len(wanted):
             return f"{one.records.what} that it works on is not there any more"
     return ""
+
+
+def _find_files(kind: Kind, written: Mapping[str, Any]) -> None:
+    """Refuse a setting that names a file which is not among the files to ingest."""
+    named = {one.name: written[one.name] for one in kind.described() if one.limit == FILE and written[one.name]}
+    there = {one.name for one in sources()} if named else set()
+    if missing := {name: file for name, file in named.items() if file not in there}:
+        raise ParameterError(
+            {
+                name: f"must be the name of a file to ingest, and there is no {quoted(file)}; send it first."
+                for name, file in missing.items()
+            }
+        )
 
 
 @contextmanager

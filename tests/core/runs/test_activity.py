@@ -41,6 +41,16 @@ def test_progress_tells_rate_and_time_left(tmp_path: Path, clock: list[float]) -
     }
 
 
+def test_what_was_too_soon_to_be_reported_is_when_it_stops(tmp_path: Path, clock: list[float]) -> None:
+    activity = Activity(tmp_path, quiet=True, with_parent=-1)  # nobody's parent: it is to stop
+    for done in range(4):
+        activity.progress(done, 10, "steps")
+    assert read_json(tmp_path / "progress.json")["done"] == 0
+    with pytest.raises(Stopped):
+        activity.check()
+    assert read_json(tmp_path / "progress.json")["done"] == 3
+
+
 def test_a_slow_rate_is_not_shown_as_none(
     tmp_path: Path, clock: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,8 @@ def test_interrupted_it_comes_to_the_same(
         inline.stop_at, inline.kill_at = at, None
         with pytest.raises(Stopped):
             case.run(*SOME)
+        stopped = json.loads((case.root / "run" / "progress.json").read_text())["message"]
+        assert re.fullmatch(rf"stage \d+ of \d+, {at}: 1 steps", stopped)  # at which it resumes
         inline.stop_at, inline.kill_at = None, at
         with pytest.raises(RealmError, match=rf"^{at} failed with status -9; \S+log\.txt shows more"):
             case.run(*SOME)
