@@ -18,7 +18,8 @@ from urllib.parse import quote
 from realm_core.corpus.packages import package_path
 from realm_core.corpus.records import ArticleRights, RawArticle
 from realm_core.errors import RealmError
-from realm_core.text.spelling import english, folded
+from realm_core.text.folding import folded
+from realm_core.text.spelling import english
 
 ADDRESS: Final = "https://wordnet.princeton.edu/#"
 SCORE_OFFSET: Final = -1.5

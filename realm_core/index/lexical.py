@@ -38,9 +38,10 @@ from realm_core.index.rarity import Numbers, idf
 from realm_core.index.tasks import CountWordpieces
 from realm_core.runs.activity import Activity
 from realm_core.tensors import save_tensors
+from realm_core.text.folding import folded
 from realm_core.text.joins import TITLE_WORDPIECES
 from realm_core.text.language import foreign_language
-from realm_core.text.spelling import english, folded
+from realm_core.text.spelling import english
 from realm_core.text.wordpieces import Wordpieces
 
 RANKED_AGAIN = 20  # nearest blocks; with 100, recall of the best five was no higher

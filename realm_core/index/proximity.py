@@ -33,7 +33,7 @@ from typing import Final, TypeVar
 
 from realm_core.corpus.records import Block
 from realm_core.index.rarity import rarity_of
-from realm_core.text.spelling import folded
+from realm_core.text.folding import folded
 from realm_core.text.superlatives import SAME, AskedRank, Standing, ranked_in
 
 PROXIMITY_WEIGHT: Final = 2.0  # μ; docs/experiments.md, “Ranks”

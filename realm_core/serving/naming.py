@@ -35,7 +35,7 @@ from dataclasses import dataclass
 
 from realm_core.questions.answers import normalise_answer
 from realm_core.salient.dates import FULL_MONTH
-from realm_core.text.spelling import folded
+from realm_core.text.folding import folded
 
 _HONORIFICS = frozenset(
     "sir dame dr doctor prof professor lord lady king queen prince princess emperor empress president chancellor "

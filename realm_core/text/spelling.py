@@ -15,13 +15,13 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Protocol
 
+from realm_core.text.folding import folded
 from realm_core.text.language import foreign_language
 from realm_core.text.typing_errors import typing_cost
 from realm_core.text.wordpieces import Wordpieces
@@ -40,32 +40,6 @@ _WORDPIECE_WORTH: Final = 300  # occurrences that a place in the vocabulary coun
 _TITLE_WORTH: Final = 30  # occurrences that one title counts as
 _SHORT: Final = 2.0  # worth of an abbreviation written out that has no other meaning
 _ERROR, _LETTER, _CHANGE = 6.0, 0.7, 2.4  # docs/experiments.md, “Misspelt questions”
-
-
-def folded(text: str) -> str:
-    """In lower case and without accents."""
-    if text.isascii():
-        return text.lower()
-    return "".join(itertools.filterfalse(unicodedata.combining, unicodedata.normalize("NFKD", text.lower())))
-
-
-def folded_places(text: str) -> tuple[str, list[int]]:
-    """(folded, where each of its characters stands in `text`, and the end of `text`). They may differ in length.
-
-    “½” becomes three characters, an accent that is a character of its own none.
-    """
-    if text.isascii():
-        return text.lower(), list(range(len(text) + 1))
-    lower, at = text.lower(), 0  # of the whole: a sigma's lower case depends on what is around it
-    characters: list[str] = []
-    places: list[int] = []
-    for place, one in enumerate(text):
-        size = len(one.lower())
-        kept = folded(lower[at : at + size])
-        characters.append(kept)
-        places += [place] * len(kept)
-        at += size
-    return "".join(characters), [*places, len(text)]
 
 
 def words_of(text: str) -> set[str]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from realm_core.text.spelling import folded, words_of
+from realm_core.text.folding import folded
+from realm_core.text.spelling import words_of
 
 _ORDINALS: Final = {
     name: place

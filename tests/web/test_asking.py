@@ -92,7 +92,7 @@ def test_answer_and_evidence_are_kept(engine: FakeEngine, member: Person) -> Non
     share = kept.probability / (kept.probability + kept.no_answer_probability)
     assert kept.confidence == pytest.approx(share)
     calibration = {"confidence": kept.confidence, "confidence_slope": 1.0, "confidence_offset": 0.0}
-    calibration |= {"confidence_likelihood": 0.0, "confidence_margin": 0.0}
+    calibration |= {"confidence_likelihood": 0.0, "confidence_margin": 0.0, "min_confidence": 0.0}
     assert kept.payload == {**stored.payload(), "question": "Who directed it?", "read_as": "", **calibration}
     assert kept.probability == pytest.approx(kept.payload["answer"]["probability"])
     evidence = EvidenceBlock.objects.filter(answer=kept)

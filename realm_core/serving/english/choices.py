@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from realm_core.corpus.records import Span
-from realm_core.text.spelling import folded, folded_places
+from realm_core.text.folding import folded, folded_places
 from realm_core.text.wordpieces import Encoded
 
 _ARTICLE: Final = r"(?:an?|the)"

@@ -13,8 +13,9 @@ from functools import lru_cache
 from typing import Final
 
 from realm_core.corpus.records import Block
+from realm_core.text.folding import folded
 from realm_core.text.language import foreign_language
-from realm_core.text.spelling import english, folded, words_of
+from realm_core.text.spelling import english, words_of
 
 DOUBT: Final = 4.0  # odds of 55 to one against
 _SHORTEST: Final = 5  # letters of an unknown word among known ones; shorter are abbreviations and slang

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from realm_core.text.spelling import MOST_READINGS, Lexicon, QuestionReading, Spelling, chosen, folded
+from realm_core.text.folding import folded
+from realm_core.text.spelling import MOST_READINGS, Lexicon, QuestionReading, Spelling, chosen
 
 TITLES = ["Frankenstein", "Wolfgang Amadeus Mozart", "Sagrada Família", "Tokhtamysh", "Curie family", "Zanzibar"]
 
