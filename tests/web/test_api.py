@@ -76,6 +76,20 @@ def test_of_questions_that_no_passage_answers_is_told_why(client: Client, engine
         ]
 
 
+def test_of_what_no_passage_speaks_is_told_where_there_is_no_answer(client: Client, engine: FakeEngine) -> None:
+    said = "no passage that was read speaks of that"
+    for question, found, told in (
+        ("What is my dog's name?", False, True),
+        ("What is my cat's name?", True, False),
+        ("What is the dog's name?", False, False),
+        ("Which is the nicest of the films?", False, True),
+    ):
+        engine.value = stored.payload(explains="answer" if found else "no_answer")
+        answer = post(client, "ask", {"question": question}).json()
+        assert (answer["answer"] is not None) == found
+        assert (said in client.get(f"/answers/{answer['id']}/").content.decode()) == told
+
+
 def test_a_language_that_the_models_do_not_know_is_told_of(client: Client, engine: FakeEngine) -> None:
     answer = post(client, "ask", {"question": "Quelle est la capitale du Canada ?"}).json()
     assert answer["question_language"] == "fr"

@@ -18,6 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from realm_core.serving.english.follow_ups import is_follow_up
+from realm_core.serving.english.told_words import ToldWords
 from realm_core.text.language import MODELS_LANGUAGE, foreign_language
 from realm_core.text.yes_or_no import asks_yes_or_no
 from webapp.access import limits
@@ -182,6 +183,14 @@ def _foreign_passage(reading: ShownAnswer) -> str:
     return language_name(code) if code else ""
 
 
+def _is_untold(reading: ShownAnswer) -> bool:
+    """Whether no answer was found to a question for something that no passage that was read speaks of."""
+    answer, wanted = reading.full, ToldWords.of(reading.full.question)
+    if answer.answer is not None or not wanted.patterns:
+        return False
+    return not any(wanted.are_in(one.title, one.text) for one in answer.evidence)
+
+
 def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str]) -> dict[str, Any]:
     """The context of the answer's page, including the visitor's own feedback."""
     evidence, index = asked.payload["evidence"], asked.deployment.index
@@ -205,6 +214,7 @@ def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str])
         # By English words, which another language may have in another sense: “Was ist …?”
         "follow_up": language is None and is_follow_up(asked.question),
         "yes_or_no": language is None and asks_yes_or_no(asked.question),
+        "untold": language is None and _is_untold(reading),
         "share": _part(asked.deployment.index.corpus),
         "asked_again": readable_answers(request).filter(again_of=asked).order_by("-created_at").first(),
         "said": said,

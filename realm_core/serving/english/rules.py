@@ -64,7 +64,9 @@ class Rules:
         standing = self.ranked.standing_in(block.text) if self.ranked else Standing.UNSAID
         if self.is_follow_up or not names_all(self.years, block) or standing is Standing.OTHER:
             return logits_LM - PENALTY
-        logits_LM = logits_LM - self.unknown.against(block, PENALTY) - DOUBT * (not self.told.are_in(block))
+        logits_LM = (
+            logits_LM - self.unknown.against(block, PENALTY) - DOUBT * (not self.told.are_in(block.title, block.text))
+        )
         logits_LM = logits_LM + SAID * (standing is Standing.SAME)
         if self.choices.options:
             logits_LM = logits_LM - PENALTY * self.choices.spans_without(body, block.text, logits_LM.shape[1])

@@ -11,8 +11,6 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from realm_core.corpus.records import Block
-
 _DAY: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 # Of a question, and of a block that may answer it.
 _ASKER: Final = (
@@ -66,6 +64,6 @@ class ToldWords:
     def of(cls, question: str) -> ToldWords:
         return cls(tuple(told for asked, told in _KINDS if asked.match(question)))
 
-    def are_in(self, block: Block) -> bool:
-        text = f"{block.title} {block.text}"
-        return all(pattern.search(text) for pattern in self.patterns)
+    def are_in(self, title: str, text: str) -> bool:
+        """Whether a block with this title and text has them."""
+        return all(pattern.search(title) or pattern.search(text) for pattern in self.patterns)

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from realm_core.corpus.records import Block
 from realm_core.serving.engine import Engine
 from realm_core.serving.english.told_words import ToldWords
 from tests.core.engines import check_sums
-
-
-def block(title: str, text: str) -> Block:
-    return Block(0, "0" * 32, title, text, 0, 0, len(text), "", "")
 
 
 @pytest.mark.parametrize(
@@ -35,7 +30,7 @@ def block(title: str, text: str) -> Block:
 )
 def test_what_a_block_must_tell(question: str, lacking: str, telling: str) -> None:
     words = ToldWords.of(question)
-    assert not words.are_in(block("", lacking)) and words.are_in(block("", telling))
+    assert not words.are_in("", lacking) and words.are_in("", telling) and words.are_in(telling, lacking)
 
 
 @pytest.mark.parametrize(
@@ -48,13 +43,13 @@ def test_what_a_block_must_tell(question: str, lacking: str, telling: str) -> No
         "Who carries out a will?",
         "Which metal will not make an amalgam?",
         "What is Bombay called today?",
-        "Which metal conducts electricity better than copper?".replace("better", "best"),
+        "Which metal conducts electricity best?",
         "Which current flows in the Atlantic?",
         "Who painted the Mona Lisa?",
     ],
 )
 def test_other_questions_ask_for_no_words(question: str) -> None:
-    assert ToldWords.of(question).are_in(block("", ""))
+    assert ToldWords.of(question).are_in("", "")
 
 
 def test_what_nobody_tells_is_answered_less_readily(engine: Engine) -> None:
