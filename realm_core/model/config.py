@@ -152,6 +152,14 @@ class ModelConfig(Calibration):
         confidence = {name: value for name, value in asdict(default).items() if "confidence" in name}
         return self.calibrated(replace(self._own_calibration(), **confidence))
 
+    def limited_by_share(self, min_probability: float) -> ModelConfig:
+        """With `min_probability` as the threshold for every corpus, whatever the confidence is."""
+        own, elsewhere = self._own_calibration(), self.elsewhere
+        threshold = {"min_confidence": 0.0, "min_probability": min_probability}
+        if elsewhere is not None:
+            elsewhere = replace(elsewhere, **threshold)
+        return self.calibrated(replace(own, **threshold), self.calibrated_for, elsewhere)
+
     def _own_calibration(self) -> Calibration:
         return Calibration(*(getattr(self, field.name) for field in fields(Calibration)))
 

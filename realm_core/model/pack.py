@@ -22,7 +22,7 @@ def main(task: Export, activity: Activity) -> None:
     if task.normalisation != OWN:
         config = dataclasses.replace(config, normalisation=task.normalisation)  # type: ignore[arg-type]
     if task.min_probability is not None:
-        config = dataclasses.replace(config, min_probability=task.min_probability)
+        config = config.limited_by_share(task.min_probability)
     storage: dict[str, Storage] = {
         "query": task.query,
         "block": task.block,

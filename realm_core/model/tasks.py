@@ -81,7 +81,9 @@ class Export(Task):
         OWN, "how the exported model reads"
     )
     min_probability: Share | None = setting(
-        None, "an answer less likely than this is not given; empty: the model's own limit"
+        None,
+        "an answer whose share against “not here” is below this is not given, in place of the least confidence; "
+        "empty: the model's own limits",
     )
     output: Path = runtime(help="model folder to make")
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 import torch
 
 from realm_core.model.checkpoint import Model, load_model, new_model, save_model
+from realm_core.model.config import Calibration
 from tests.core.running import activity_of
 from tests.tiny import tiny_config
 
@@ -26,6 +28,19 @@ def pack(trained: Path, *options: object) -> Model:
     output = trained.with_name(f"packed-{len(list(trained.parent.iterdir()))}")
     activity_of("pack", ["--model", trained, "--output", output, *options])
     return load_model(output)
+
+
+def test_a_least_share_takes_the_place_of_the_least_confidence(trained: Path) -> None:
+    model = load_model(trained)
+    sure = Calibration(min_confidence=0.4, min_probability=0.1, confidence_offset=0.5)
+    config = model.config.calibrated(sure, "default en", dataclasses.replace(sure, prior_temperature=2.0))
+    calibrated = trained.with_name("calibrated")
+    save_model(dataclasses.replace(model, config=config), calibrated)
+    packed = pack(calibrated, "--min-probability", 0.25).config
+    for origin in ("default en", "another"):
+        limited = dataclasses.replace(config.at(origin), min_confidence=0.0, min_probability=0.25)
+        assert packed.at(origin) == limited
+    assert pack(calibrated).config.min_confidence == 0.4
 
 
 @torch.no_grad()
