@@ -15,7 +15,9 @@ from typing import Final
 from realm_core.questions.answers import normalise_answer
 
 _ASKS_COUNTRY = re.compile(
-    r"\b(?:which|what|name (?:the|a))(?:\s+[\w-]+){0,3}?\s+(?:country|countries|nation)\b|^(?:the )?country\b"
+    r"\b(?:which|what|name (?:the|a))(?:\s+(?:is|was|are|were)\s+the\b)?"
+    r"(?:\s+(?!(?:the|of|in|this|that|its|their)\b)[\w-]+){0,3}?"  # not "which army conquered the country"
+    r"\s+(?:country|countries|nation)\b|^(?:the )?country\b"
     r"|\bcountry(?: of (?:origin|birth))?\s*\??$|^where\b",
     re.IGNORECASE,
 )

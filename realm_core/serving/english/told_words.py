@@ -12,16 +12,21 @@ from dataclasses import dataclass
 from typing import Final
 
 _DAY: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+_TIME: Final = (
+    "right now|at the moment|tonight|tomorrow|yesterday|last night|this (?:morning|evening|afternoon|weekend)"
+    f"|next (?:week|weekend|month|{_DAY})"
+)
 # Of a question, and of a block that may answer it.
 _ASKER: Final = (
-    r".+\bmy\b|.*\b(?:did|am|was|have|had) i\b(?!\.)|.*\b(?:near|behind|with|called|photo of) me\b",
+    # "When was I Love Lucy first broadcast?", "I, Robot" and "I-95" are names.
+    r".+\bmy\b|.*\b(?:did|am|was|have|had) i\b(?!\.|-\d|(?-i:,? [A-Z][a-z]))"
+    r"|.*\b(?:near|behind|with|called|photo of) me\b",
     r"\b(?:my|me|mine)\b",
 )
 _MOMENT: Final = (
-    r".*\b(?:right now|at the moment|tonight|tomorrow|yesterday|last night|this (?:morning|evening|afternoon|weekend)"
-    rf"|next (?:week|weekend|month|{_DAY}))\b|what time is it\b"
+    rf".*\b(?:{_TIME})\b|what time is it\b"
     r"|.*\b(?:news|weather|prices?|rate|open|tv|television|traffic)\b.*\b(?:today|now)\b",
-    r"\b(?:now|today|current|currently|present|extant|tonight|tomorrow|yesterday)\b",
+    rf"\b(?:now|today|current|currently|present|extant|{_TIME})\b",
 )
 _FUTURE: Final = (
     r".*\b(?:who(?:['’]s| is| are)? (?:will|going to)|when will|(?:which|what) (?:year|date|day)\b.* will)\b"
