@@ -180,10 +180,11 @@ def same_names(
 
 
 def _with_other_accents(wordings: Iterable[Wording], titles: Iterable[str]) -> dict[str, str]:
-    """Key → the title that the wording differs from by accents alone."""
-    plain = {normalise_answer(folded(own)): own for own in (TITLE_ASIDE.sub("", title) for title in titles)}
+    """Key → the title that the wording differs from by accents alone; "Canada" is not "Cañada" if both are."""
+    by_key = {normalise_answer(own): own for own in (TITLE_ASIDE.sub("", title) for title in titles)}
+    plain = {normalise_answer(folded(own)): own for own in by_key.values()}
     same = {one.key: title for one in wordings if (title := plain.get(normalise_answer(folded(one.text))))}
-    return {key: title for key, title in same.items() if normalise_answer(title) != key}
+    return {key: title for key, title in same.items() if key not in by_key}
 
 
 def _called_alike(key: str, title: str, called: Mapping[str, str], by_key: Mapping[str, Wording]) -> str:

@@ -88,6 +88,9 @@ def test_a_language_that_is_asked_for_is_called_as_its_article(
         ("Where was sushi first made?", ("Japanese", "Japan"), ["Japan"]),
         ("What language is spoken in which country?", ("Japanese",), ["Japanese"]),
         ("What cuisine is sushi of?", ("Japanese", "Japan"), ["Japanese", "Japan"]),
+        ("What is the country where sushi was made first?", ("Japanese",), ["Japan"]),
+        ("Which cuisine of the country has sushi?", ("Japanese",), ["Japanese"]),
+        ("Which army conquered the country in 1941?", ("Japanese",), ["Japanese"]),
         ("Where does the word sushi come from?", ("Japanese",), ["Japanese"]),
         ("Which instrument did he play?", ("trumpeter",), ["trumpet"]),
         ("instrument he played", ("trumpet", "jazz trumpeter"), ["trumpet"]),
@@ -209,6 +212,13 @@ def test_a_title_with_other_accents_joins_it() -> None:
     assert named(block, "Gurū Nānak", "Guru Nanak", title="Guru Nanak") == {
         ("Guru Nanak", frozenset(map(normalise_answer, ("Gurū Nānak", "Guru Nanak"))))
     }
+
+
+def test_titles_that_differ_by_accents_alone_stay_two_names() -> None:
+    block = "Canada is a country, and a cañada is a valley: Cañada."
+    wordings = [wording("Canada", 0.5, block), wording("Cañada", 0.25, block)]
+    names = same_names(wordings, {"b": block}, {"b": "Canada", "other": "Cañada"})
+    assert [one.text for one in names] == ["Canada", "Cañada"]
 
 
 def test_two_longer_forms_of_a_title_that_was_not_read_are_one_name() -> None:
