@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -32,8 +33,9 @@ class RunFiles:
         self.folder.result_file.unlink(missing_ok=True)  # from an earlier attempt
         self._furthest_file = self.folder.path / "furthest.json"
         self._furthest: dict[str, float] = read_object(self._furthest_file) or {}
-        if said := self.folder.progress() or {}:  # the pace and the step of an earlier attempt are not this one's
-            write_json(self.folder.progress_file, {**said, "rate": None, "seconds_left": None, "message": BEGINNING})
+        if said := self.folder.progress() or {}:  # the pace, step and time of an earlier attempt are not this one's
+            begun = {"rate": None, "seconds_left": None, "message": BEGINNING, "time": time.time()}
+            write_json(self.folder.progress_file, said | begun)
         self._last = said["done"] if said.get("done") and said["done"] == said.get("total") else 0
         self._log_start = self.folder.log_size()
         self._metrics = Tail(self.folder.metrics_file)
@@ -76,7 +78,7 @@ class RunFiles:
     def _metric(self, line: bytes) -> JobMetric | None:
         value: dict[str, Any] = metric_row(line) or {}
         try:
-            step, time = int(value.pop("step")), datetime.fromtimestamp(value.pop("time"), tz=UTC)
+            step, measured_at = int(value.pop("step")), datetime.fromtimestamp(value.pop("time"), tz=UTC)
         except (KeyError, TypeError, ValueError, OverflowError, OSError):
             return None  # half a line, cut by the end of an earlier attempt
-        return JobMetric(job=self._job, step=step, time=time, values=value)
+        return JobMetric(job=self._job, step=step, time=measured_at, values=value)
