@@ -253,6 +253,19 @@ def test_a_backup_of_a_version_without_checksums_is_restored(
     assert IndexGeneration.objects.get().generation == index.generation
 
 
+def test_checksums_that_are_none_are_refused_in_a_sentence(data: Path, index: IndexGeneration, tmp_path: Path) -> None:
+    command("backup", str(tmp_path / "backup.tar"))
+    with tarfile.open(tmp_path / "backup.tar") as whole, tarfile.open(tmp_path / "other.tar", "w") as other:
+        for member in whole:
+            content = whole.extractfile(member)
+            if member.name == "checksums.json":
+                member.size, content = 2, io.BytesIO(b"[]")
+            other.addfile(member, content)
+    empty(data)
+    with pytest.raises(CommandError, match="cannot be restored"):
+        command("restore", str(tmp_path / "other.tar"))
+
+
 def test_what_is_no_backup(data: Path, tmp_path: Path) -> None:
     (tmp_path / "text.tar").write_text("nothing")
     with tarfile.open(tmp_path / "other.tar", "w") as archive:

@@ -193,7 +193,7 @@ def unpack(source: Path, folder: Path) -> tuple[list[str], list[str]]:
         if missing := [path for path in needed if not (folder / path).exists()]:
             raise ValueError(f"it lacks {missing[0]}")
         if about.get("checksums"):  # backups of earlier versions have none
-            _compare(parse_json((folder / _CHECKSUMS).read_bytes(), _CHECKSUMS), found)
+            _compare(dict(parse_json((folder / _CHECKSUMS).read_bytes(), _CHECKSUMS)), found)
     except (
         tarfile.TarError,
         OSError,
