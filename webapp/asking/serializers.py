@@ -169,7 +169,8 @@ class ReadingSerializer(serializers.Serializer[Any]):
     )
     min_confidence = serializers.FloatField(
         required=False,  # answers that were kept before it existed have none
-        help_text="Of the model: an answer whose `confidence` is below this is not given.",
+        help_text="Of the model: an answer whose `confidence` is below this is not given, nor one whose share against "
+        "“not here” is below 1 %. 0: `min_probability` decides.",
     )
     confidence = serializers.FloatField(
         allow_null=True,

@@ -310,6 +310,13 @@ def test_a_guess_that_is_not_sure_enough_says_how_sure_it_must_be(outsider: Pers
     assert f"“Stanley Kubrick”, confidence {100 * sure:.0f} %; below 45.5 % no answer is given." in told
 
 
+def test_a_candidate_that_is_not_sure_enough_says_how_sure_it_must_be(outsider: Person) -> None:
+    value = {**stored.payload(normalisation="block", explains="candidate"), "min_confidence": 0.455}
+    told = Page(_source(outsider, stored.store({**value, "confidence_offset": -0.5}))).one("p", "answer__reason")
+    assert told.startswith("The best candidate, “Stanley Kubrick”, gets 52.0")
+    assert re.search(r"%, confidence \d\d.%; below 45\.5.% no answer is given\.", told)
+
+
 def test_a_candidate_that_is_too_unlikely_is_named_but_not_given(outsider: Person) -> None:
     value = stored.payload(normalisation="block", min_probability=0.6, explains="candidate")
     page = Page(_source(outsider, stored.store(value)))
