@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,12 @@ def test_withheld(member: Person, engine: FakeEngine) -> None:
     why = told(member, asked, "Stanley Kubrick")
     assert (why["cause"], why["no_answer_probability"]) == ("withheld", pytest.approx(0.2178, abs=1e-3))
     assert "too improbable to be given: it has 52.0 %, and that the blocks hold no answer has" in why["detail"]
+
+
+def test_withheld_by_its_confidence(member: Person, engine: FakeEngine) -> None:
+    value = {**stored.payload(explains="no_answer"), "min_confidence": 0.455, "confidence_offset": -2.0}
+    detail = told(member, stored.store(value), "Stanley Kubrick")["detail"]
+    assert re.search(r"but not sure enough to be given: 2\d\.\d.%, and it must be 45\.5.%\.$", detail)
 
 
 def test_misread(member: Person, asked: AskedAnswer) -> None:

@@ -153,14 +153,17 @@ def _sentence(why: Why, answer: Answer, right: str) -> str:
         case "right":
             return f"{quoted} is the answer that was given."
         case "withheld":
-            return _withheld(why, quoted)
+            return _withheld(why, answer, quoted)
         case "outweighed":
             return _outweighed(why, answer)
     return _misread(why, answer, quoted)
 
 
-def _withheld(why: Why, quoted: str) -> str:
+def _withheld(why: Why, answer: Answer, quoted: str) -> str:
     assert why.right is not None
+    if answer.confidence is not None and answer.confidence < answer.min_confidence:
+        sure, least = _percent(answer.confidence), _percent(answer.min_confidence)
+        return f"{quoted} is the best candidate, but not sure enough to be given: {sure}, and it must be {least}."
     null = why.no_answer_probability
     beside = "" if null is None else f", and that the blocks hold no answer has {_percent(null)}"
     has = f"it has {_percent(why.right.probability)}{beside}"
