@@ -186,7 +186,7 @@ def _foreign_passage(reading: ShownAnswer) -> str:
 def _is_untold(reading: ShownAnswer) -> bool:
     """Whether no answer was found to a question for something that no passage that was read speaks of."""
     answer, wanted = reading.full, ToldWords.of(reading.full.question)
-    if answer.answer is not None or not wanted.patterns:
+    if answer.answer is not None or not answer.evidence or not wanted.patterns:
         return False
     return not any(wanted.are_in(one.title, one.text) for one in answer.evidence)
 

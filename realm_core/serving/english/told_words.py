@@ -26,7 +26,7 @@ _ASKER: Final = (
 _MOMENT: Final = (
     rf".*\b(?:{_TIME})\b|what time is it\b"
     r"|.*\b(?:news|weather|prices?|rate|open|tv|television|traffic)\b.*\b(?:today|now)\b",
-    rf"\b(?:now|today|current|currently|present|extant|{_TIME})\b",
+    rf"\b(?:now|today|current|currently|incumbent|since|present|extant|{_TIME})\b",
 )
 _FUTURE: Final = (
     r".*\b(?:who(?:['’]s| is| are)? (?:will|going to)|when will|(?:which|what) (?:year|date|day)\b.* will)\b"

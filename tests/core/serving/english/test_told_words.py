@@ -20,6 +20,7 @@ from tests.core.engines import check_sums
         ("Who presents This Morning?", "The Morning Show is a series.", "He presented This Morning on ITV."),
         ("Who directed Last Night in Soho?", "Soho is in London.", "Last Night in Soho is a film."),
         ("Who directed Next Friday?", "Friday is a film.", "Next Friday is a film."),
+        ("Who is president of France right now?", "France has a president.", "He has been president since 2017."),
         ("stock market next week", "A stock is a share.", "Tomorrow the market opens."),
         ("latest news today", "News is information.", "Today's news."),
         ("Who will be the first person on Mars?", "He was the first person on the Moon.", "She will be the first."),
