@@ -32,8 +32,8 @@ _FUTURE: Final = (
     r".*\b(?:who(?:['’]s| is| are)? (?:will|going to)|when will|(?:which|what) (?:year|date|day)\b.* will)\b"
     r"(?! not| never)|what will .+ (?:be|cost)\b"
     r"|.*\b(?:which|what|how (?:many|much))(?: [\w-]+){1,3} will (?:be|cost|get|have|host|live|win)\b",
-    r"\b(?:will|would|shall|expect\w*|predict\w*|forecast\w*|project(?:ed|ions?)|schedul\w+|plan(?:s|ned)|due|future"
-    r"|eventually|next|upcoming|20[3-9]\d|2[1-9]\d\d)\b",
+    r"\b(?:will|shall|expects?|expected|predicts?|predicted|forecast|project(?:ed|ions?)|scheduled|planned|future|upcoming"
+    r"|20[3-9]\d|2[1-9]\d\d)\b",
 )
 _TASTES: Final = {
     "beautiful": "most beautiful",

@@ -26,6 +26,7 @@ from tests.core.engines import check_sums
         ("Who will be the first person on Mars?", "He was the first person on the Moon.", "She will be the first."),
         ("When will Halley's Comet come back?", "It came in 1986.", "It is expected in 2061."),
         ("who is going to be the next pope", "He was pope.", "He is going to be pope in the future."),
+        ("Who will be the next pope?", "A rock on which it would be built; due in 1929.", "It is scheduled for 2031."),
         ("What will the weather be like in Lima?", "Lima is warm.", "Lima is forecast to be warm."),
         ("Who is the funniest person ever?", "He was a comedian.", "She was a funny person."),
         ("Which is better, tea or coffee?", "Tea is a drink.", "Tea is better than water."),
