@@ -150,12 +150,12 @@ def test_answers_count_more_than_likelihood() -> None:
 class Sure(Known):
     """Given with this logit of the confidence, right or not."""
 
-    def __init__(self, answerable: bool, sign: float) -> None:
+    def __init__(self, answerable: bool, sign: float, share: float = 0.5) -> None:
         super().__init__(answerable)
-        self._sign = sign
+        self._sign, self._share = sign, share
 
     def answered(self, setting: ScoreSetting) -> Answered:
-        return Answered(self._answerable, 0.5, (self._sign, 0.0, 0.0))
+        return Answered(self._answerable, self._share, (self._sign, 0.0, 0.0))
 
 
 def test_the_least_confidence_lets_as_many_through_as_allowed() -> None:
@@ -172,6 +172,17 @@ def test_the_least_confidence_lets_as_many_through_as_allowed() -> None:
     assert sure(-1.5) < own.min_confidence <= sure(-1.0)
     assert round(1000 * own.min_confidence) % 10 == 5  # between two whole per cent, as pages show confidences
     assert fit.answered_unanswerable == 0.3 and fit.right == {"a": 0.8}
+
+
+def test_an_answer_with_less_than_the_least_share_is_not_given_and_raises_no_threshold() -> None:
+    """As the engine does: of ten questions without an answer the surest, with hardly a share, is not answered."""
+    files = {"a": [*(Sure(True, sign / 2) for sign in range(-4, 5)), Sure(True, 2.5, 0.009)]}
+    none = [*(Sure(False, sign / 2) for sign in range(-9, 0)), Sure(False, 2.5, 0.009)]
+    fit = fitted(files, none, 0.0)  # type: ignore[arg-type]
+    own = fit.calibration
+    weights = (own.confidence_slope, own.confidence_likelihood, own.confidence_margin)
+    assert own.min_confidence <= confidence((0.0, 0.0, 0.0), weights, own.confidence_offset)
+    assert fit.answered_unanswerable == 0.0 and fit.right == {"a": 0.5}  # five from 0 on; the tenth has no share
 
 
 class Doubtful(Known):

@@ -192,6 +192,7 @@ OTHER_SUBJECTS = [
     ("Pannonia", "Pannonia Superior was a province.", "Pannonia Superior"),
     ("Whitney Houston", "When Houston sang, they listened.", "When Houston"),
     ("Ernst Haeckel", "Paul August Haeckel was his brother.", "August Haeckel"),
+    ("Frida Kahlo", "Magdalena Carmen Frida Kahlo y Calderón was a painter.", "Kahlo y Calderón"),
     ("Ernst Haeckel", "Ernst Heinrich Haeckel and August Haeckel.", "August Haeckel"),
     ("Guru Nanak", "The second Guru is Gurū Angad.", "Gurū Angad"),
     (

@@ -317,6 +317,13 @@ def test_a_candidate_that_is_not_sure_enough_says_how_sure_it_must_be(outsider: 
     assert re.search(r"%, confidence \d\d.%; below 45\.5.% no answer is given\.", told)
 
 
+def test_a_sure_guess_that_no_answer_outdoes_has_its_probability(outsider: Person) -> None:
+    blocks = tuple(replace(block, null=0.7 + block.prior / 4) for block in ODYSSEY)
+    value = {**stored.payload(blocks, explains="no_answer"), "min_confidence": 0.455, "confidence_offset": 3.0}
+    told = Page(_source(outsider, stored.store(value))).one("p", "answer__reason").replace("\xa0", " ")
+    assert "“Stanley Kubrick”, 52.0 %." in told and "confidence" not in told
+
+
 def test_a_candidate_that_is_too_unlikely_is_named_but_not_given(outsider: Person) -> None:
     value = stored.payload(normalisation="block", min_probability=0.6, explains="candidate")
     page = Page(_source(outsider, stored.store(value)))
