@@ -12,6 +12,7 @@ _TO_NINETEEN: Final = (
     "eighteen nineteen"
 ).split()
 _TENS: Final = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+SMALL_NUMBERS: Final = (*_TO_NINETEEN, *_TENS)
 _WARS: Final = {"1": "World War I", "i": "World War I", "2": "World War II", "ii": "World War II"}
 
 

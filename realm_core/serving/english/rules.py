@@ -15,7 +15,6 @@ Legend: L wordpieces of a block, M longest span.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,9 +23,10 @@ from torch import Tensor
 from realm_core.corpus.records import Block
 from realm_core.serving.english.choices import Choices
 from realm_core.serving.english.follow_ups import is_follow_up
+from realm_core.serving.english.numbered_names import NumberedNames
 from realm_core.serving.english.told_words import ToldWords
 from realm_core.serving.english.unknown_words import DOUBT, UnknownWords
-from realm_core.serving.english.wrong_kinds import cannot_answer, spans_of
+from realm_core.serving.english.wrong_kinds import WrongKind, spans_of, wrong_kind
 from realm_core.serving.english.years import names_all, years_to_name
 from realm_core.text.superlatives import AskedRank, Standing
 from realm_core.text.wordpieces import Encoded
@@ -42,8 +42,9 @@ class Rules:
     years: frozenset[str]
     unknown: UnknownWords
     told: ToldWords
+    numbered: NumberedNames
     is_follow_up: bool
-    wrong_kind: re.Pattern[str] | None
+    wrong_kind: WrongKind | None
     ranked: AskedRank | None
     choices: Choices
 
@@ -53,8 +54,9 @@ class Rules:
             years_to_name(question),
             UnknownWords.of(question),
             ToldWords.of(question),
+            NumberedNames.of(question),
             is_follow_up(question),
-            cannot_answer(question),
+            wrong_kind(question),
             AskedRank.of(question),
             Choices.of(question),
         )
@@ -64,12 +66,14 @@ class Rules:
         standing = self.ranked.standing_in(block.text) if self.ranked else Standing.UNSAID
         if self.is_follow_up or not names_all(self.years, block) or standing is Standing.OTHER:
             return logits_LM - PENALTY
-        logits_LM = (
-            logits_LM - self.unknown.against(block, PENALTY) - DOUBT * (not self.told.are_in(block.title, block.text))
-        )
+        doubts = (not self.told.are_in(block.title, block.text)) + self.numbered.differ_from(block.title)
+        doubts += standing is Standing.NARROWER
+        logits_LM = logits_LM - self.unknown.against(block, PENALTY) - DOUBT * doubts
         logits_LM = logits_LM + SAID * (standing is Standing.SAME)
         if self.choices.options:
             logits_LM = logits_LM - PENALTY * self.choices.spans_without(body, block.text, logits_LM.shape[1])
         if self.wrong_kind is not None:
-            return logits_LM - PENALTY * spans_of(self.wrong_kind, body, block.text, logits_LM.shape[1])
+            # A text in another language may count in its own words.
+            amount = DOUBT if self.wrong_kind is WrongKind.UNCOUNTED else PENALTY
+            return logits_LM - amount * spans_of(self.wrong_kind, body, block.text, logits_LM.shape[1])
         return logits_LM

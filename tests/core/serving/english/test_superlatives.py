@@ -7,6 +7,7 @@ import torch
 
 from realm_core.corpus.records import Block
 from realm_core.serving.english.rules import PENALTY, SAID, Rules
+from realm_core.serving.english.unknown_words import DOUBT
 from realm_core.text.superlatives import AskedRank, Standing
 from realm_core.text.wordpieces import Wordpieces
 
@@ -24,6 +25,9 @@ def block(text: str) -> Block:
         ("biggest lake north america", "largest", 1),
         ("What is the fourth most populous city in Russia?", "most populous", 4),
         ("tallest animal in the world", "highest", 1),
+        ("Which animal on land is the tallest?", "highest", 1),
+        ("Which planet is the second-largest?", "largest", 2),
+        ("What is the most common element in the universe?", "most abundant", 1),
     ],
 )
 def test_what_is_asked_for(question: str, superlative: str, place: int) -> None:
@@ -36,7 +40,7 @@ def test_what_is_asked_for(question: str, superlative: str, place: int) -> None:
     [
         "",
         "Who is the best-known painter?",
-        "Which planet is the largest?",
+        "What is the largest?",
         "Name one of the largest lakes.",
         "What is the largest city in the second largest country?",
         "Where is the west?",
@@ -84,7 +88,7 @@ def test_a_block_that_names_other_places_alone(text: str, other: bool) -> None:
         ),
         ("largest lake in South America", "A lake in North America, the largest freshwater lake.", Standing.UNSAID),
         ("largest lake in the world", "It is the largest freshwater lake in the world.", Standing.UNSAID),
-        ("largest lake in Africa", "It lies in Africa, the largest freshwater lake in Kenya.", Standing.UNSAID),
+        ("largest lake in Africa", "It lies in Africa, the largest freshwater lake in Kenya.", Standing.NARROWER),
         ("largest city in Africa", "It lies in Africa and has the largest city park.", Standing.UNSAID),
         ("second largest lake in Africa", "It lies in Africa, the largest freshwater lake.", Standing.UNSAID),
         ("second largest lake in Africa", "It lies in Africa, the second-largest freshwater lake.", Standing.UNSAID),
@@ -120,6 +124,14 @@ def test_a_block_that_names_other_places_alone(text: str, other: bool) -> None:
         ("largest bird", "It is the largest known living bird.", Standing.SAME),
         ("largest animal on Earth", "It is the largest animal ever known to have existed.", Standing.SAME),
         ("largest animal on Earth", "It is the largest living land animal.", Standing.UNSAID),
+        ("tallest animal", "It is the tallest, largest and heaviest extant species of deer.", Standing.NARROWER),
+        ("tallest deer", "It is the tallest, largest and heaviest extant species of deer.", Standing.SAME),
+        ("heaviest deer", "It is the tallest and the largest in Asia, and the heaviest deer.", Standing.SAME),
+        ("deepest lake", "It is the deepest of the Great Lakes.", Standing.NARROWER),
+        ("lightest element", "It is the simplest, lightest and most abundant chemical element.", Standing.SAME),
+        ("most common element in the universe", "It is the most common element on Earth.", Standing.NARROWER),
+        ("most abundant element on earth", "It is the most common element on Earth.", Standing.SAME),
+        ("Which animal is the largest?", "It is the largest animal.", Standing.SAME),
         ("biggest lake in North America", "It is the largest lake in South America.", Standing.NARROWER),
         ("longest river south america", "It is the longest river in South Africa.", Standing.NARROWER),
         ("longest river south america", "It is the longest river in South America.", Standing.SAME),
@@ -140,6 +152,7 @@ def test_all_its_spans_count_for_less_or_for_more() -> None:
         ("It is the largest city in Gujarat.", -PENALTY),
         ("It is the second-largest city.", SAID),
         ("It is a city in Gujarat.", 0.0),
+        ("It is the second-largest city in Kerala.", -DOUBT),
     ):
         assert torch.equal(rules.applied(logits_LM, block(text), body), torch.full((3, 2), added))
         assert torch.equal(unranked.applied(logits_LM, block(text), body), logits_LM)

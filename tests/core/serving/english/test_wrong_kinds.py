@@ -1,8 +1,8 @@
-"""A question for a name or a place is not answered with a number or a date alone, nor one for an age with a date."""
+"""A question for a name or a place is not answered with a number or a date alone, one for an age not with a date, and
+one for a number not without one."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -10,15 +10,16 @@ import torch
 
 from realm_core.corpus.records import Block
 from realm_core.model.checkpoint import load_model
-from realm_core.serving.english.wrong_kinds import DATE, NUMBER, cannot_answer, spans_of
+from realm_core.serving.english.wrong_kinds import WrongKind, spans_of, wrong_kind
 from realm_core.serving.reading import BlockReading, SearchResult
 from realm_core.text.wordpieces import Wordpieces
 from tests.tiny import tiny_model
 
 TEXT = (
     "Mozart (27 January 1756 – 5 December 1791) came from Salzburg in 44 BC, at 35. "
-    "Apollo 11 flew 1,791 miles in the 1960s."
+    "Apollo 11 flew 1,791 miles in the 1960s. Nannerl was one of two."
 )
+NUMBER, DATE, UNCOUNTED = WrongKind.NUMBER, WrongKind.DATE, WrongKind.UNCOUNTED
 
 
 @pytest.mark.parametrize(
@@ -41,13 +42,25 @@ TEXT = (
         ("how long did mozart live", DATE),
         ("How old is the Eiffel Tower?", None),
         ("How long did the Hundred Years' War last?", None),
+        ("In which German city was Beethoven born?", NUMBER),
+        ("Between which two seas does the canal run?", NUMBER),
+        ("what chemical element is named after Marie Curie", NUMBER),
+        ("Which dynasties followed?", NUMBER),
+        ("Which is the city's year of foundation?", None),
+        ("What size is the city?", None),
+        ("Which novel did Orwell write in 1948?", None),
+        ("What number of people lived in which city?", None),
+        ("how many members did monty python have", UNCOUNTED),
+        ("Into how many main parts is the Hebrew Bible divided?", UNCOUNTED),
+        ("What tells you how many protons an atom has?", None),
+        ("How much gold is there?", None),
     ],
 )
-def test_questions(question: str, expected: re.Pattern[str] | None) -> None:
-    assert cannot_answer(question) is expected
+def test_questions(question: str, expected: WrongKind | None) -> None:
+    assert wrong_kind(question) is expected
 
 
-def found(kind: re.Pattern[str]) -> set[str]:
+def found(kind: WrongKind) -> set[str]:
     """The spans of `TEXT` of this kind."""
     [body] = Wordpieces.default().encode([TEXT])
     found_LM = spans_of(kind, body, TEXT, 9)
@@ -73,6 +86,12 @@ def test_spans_of_numbers_and_dates_alone() -> None:
     assert "January" not in spans and "–" not in spans  # without a digit
 
 
+def test_spans_without_a_number() -> None:
+    spans = found(UNCOUNTED)
+    assert {"Mozart", "Salzburg", "Nannerl", "was"} <= spans
+    assert not any(word in span.split() for span in spans for word in ("27", "11", "1,791", "one", "two"))
+
+
 def test_such_spans_are_lowered(tmp_path: Path) -> None:
     model = load_model(tiny_model(tmp_path))
     model.reader.for_inference(torch.device("cpu"))
@@ -85,4 +104,5 @@ def test_such_spans_are_lowered(tmp_path: Path) -> None:
         return read.logits_LM[own_LM & read.logits_LM.isfinite()]
 
     assert logits("Where was Mozart born?", numbers=True).max() < logits("Where was Mozart born?", numbers=False).min()
+    assert logits("How many were there?", numbers=True).max() > logits("How many were there?", numbers=False).median()
     assert logits("When was Mozart born?", numbers=True).max() > logits("When was Mozart born?", numbers=False).min()
