@@ -187,12 +187,12 @@ def _say_edited(request: HttpRequest, edited: Edited) -> None:
     put = _readers_said(edited.changes, edited.new_collections)
     if len(documents) == 1:
         (document,) = documents
-        where, blocks = _collections_of(documents), counted(document.blocks, "block")
-        messages.success(request, f"“{document.title}” is in {where}, {blocks}.{put}")
+        where, passages = _collections_of(documents), counted(document.blocks, "passage")
+        messages.success(request, f"“{document.title}” is in {where}, {passages}.{put}")
     else:
-        blocks = counted(sum(document.blocks for document in documents), "block")
+        passages = counted(sum(document.blocks for document in documents), "passage")
         where = _collections_of(documents)
-        messages.success(request, f"These {len(documents):,} documents are in {where} now: {blocks}.{put}")
+        messages.success(request, f"These {len(documents):,} documents are in {where} now: {passages}.{put}")
     warned = [document for document in documents if document.warnings]
     for document in warned[:_WARNED]:
         messages.warning(request, f"“{document.title}”: {' '.join(document.warnings)}")

@@ -110,7 +110,7 @@ def test_blocks_stand_in_order_of_posterior_with_the_answer_marked(outsider: Per
     assert titles == ["2001: A Space Odyssey", "Stanley Kubrick", "Arthur C. Clarke", "HAL 9000", "Ridley Scott"]
     assert [text for _, text in page.all("mark")] == ["Stanley Kubrick", "Stanley Kubrick"]
     assert page.one("p", "evidence__state").startswith("The answer is marked in 2 of 5;")
-    assert page.one("p", "answer__compare").startswith("Found in 2001: A Space Odyssey and 1 more block · 5 blocks")
+    assert page.one("p", "answer__compare").startswith("Found in 2001: A Space Odyssey and 1 more passage · 5 passages")
     assert ODYSSEY[0].text in [text for _, text in page.all("p", "block__text")]
     assert page.one("p", "block__section") == "Career › Breakthrough"
     assert {text for _, text in page.all("span", "block__source")} == {"From en.wikipedia.org"}
@@ -155,7 +155,7 @@ def test_a_passage_of_a_pdf_opens_it_at_its_page(outsider: Person, url: str, sec
 def test_a_block_that_adds_nothing_is_not_where_the_answer_was_found(outsider: Person) -> None:
     faint = replace(ODYSSEY[1], offers={"Stanley Kubrick": 0.0001})
     page = Page(_source(outsider, stored.store(stored.payload((ODYSSEY[0], faint, *ODYSSEY[2:])))))
-    assert page.one("p", "answer__compare").startswith("Found in 2001: A Space Odyssey · 5 blocks")
+    assert page.one("p", "answer__compare").startswith("Found in 2001: A Space Odyssey · 5 passages")
     assert page.one("p", "evidence__state").startswith("The answer is marked in 2 of 5;")
 
 
@@ -178,7 +178,7 @@ def test_all_outcomes_make_up_a_hundred_per_cent(outsider: Person) -> None:
     page = Page(source)
     assert [text for _, text in page.all("span", "other__text")] == [
         "Stanley Kubrick", "Arthur C. Clarke", "Ridley Scott",
-        "No answer in these blocks", "All other readings together",
+        "No answer in these passages", "All other readings together",
     ]  # fmt: skip
 
 
@@ -195,7 +195,7 @@ def test_what_answered_and_how_long_it_took(outsider: Person) -> None:
     assert "realm-mini 1" in facts and "vital-en 0123456789abcdef" in facts and "gen-1" in facts
     stages = [text for attributes, text in page.all("th") if attributes.get("scope") == "row"]
     assert stages[-4:] == [
-        "Turning the question into a vector", "Searching the index", "Reading the blocks", "Adding up",
+        "Turning the question into a vector", "Searching the index", "Reading the passages", "Adding up",
     ]  # fmt: skip
     assert [text for _, text in page.all("td", "num")] == ["11 ms", "4 ms", "0.21 s", "3 ms"]
 
@@ -262,7 +262,7 @@ def test_htmx_gets_what_changes_and_the_reader_is_told(outsider: Person) -> None
     page = Page(source)
     assert page.all("div", "outcome")
     announced = next(text for attributes, text in page.all("p") if attributes.get("id") == "announcer")
-    assert announced == "Without 1 of 5 blocks: Arthur C. Clarke, as likely as not, confidence 42 %."
+    assert announced == "Without 1 of 5 passages: Arthur C. Clarke, as likely as not, confidence 42 %."
 
 
 def test_going_back_in_the_browser_gets_the_whole_page(outsider: Person) -> None:
@@ -289,9 +289,9 @@ def test_no_answer_is_said_and_the_evidence_shown(outsider: Person) -> None:
     page = Page(source)
     assert page.one("p", "answer__text") == "No answer found"
     # Not in words: unlike a confidence, this probability is not calibrated.
-    assert page.one("p", "answer__reason").startswith("The model finds no answer in these blocks, with a prob")
+    assert page.one("p", "answer__reason").startswith("The model finds no answer in these passages, with a prob")
     assert "“Stanley Kubrick”, 52.0 %" in page.one("p", "answer__reason")
-    assert page.one("p", "answer__compare").startswith("5 blocks read in ")
+    assert page.one("p", "answer__compare").startswith("5 passages read in ")
     assert "share of the answer" not in source  # there is none that a block could have a share of
     assert len(page.all("article", "block")) == 5 and page.all("mark") == []
     rows, total = sum_rows(source)
