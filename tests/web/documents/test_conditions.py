@@ -49,7 +49,7 @@ def test_the_page_says_what_excluded_everything(answering: Deployment, member: P
     for nonsense in (
         "Is it right that there is none?",
         "passages read",
-        "in order of posterior",
+        "what counted most",
         "How it was computed",
     ):
         assert nonsense not in page

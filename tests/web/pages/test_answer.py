@@ -50,7 +50,7 @@ def test_an_answer_is_led_by_its_confidence_alone(outsider: Person) -> None:
     assert [shown for _, shown in figures(headline)] == ["96 %"]
     assert not re.search(r"\d,?%|[pP]robability", headline.replace("\xa0", "").replace("96%", ""))
     computed = source[source.index('id="sum-title"') :]
-    assert "makes it no less right. How likely that is, the confidence says." in " ".join(computed.split())
+    assert "makes it no less right. How likely it is right, the confidence says." in " ".join(computed.split())
     uncalibrated = _source(outsider, stored.store())
     assert "makes it no less right" in uncalibrated and "the confidence says" not in uncalibrated
 
@@ -297,6 +297,13 @@ def test_no_answer_is_said_and_the_evidence_shown(outsider: Person) -> None:
     rows, total = sum_rows(source)
     assert total[0] == pytest.approx(sum(b.prior * (b.null or 0) for b in blocks))
     assert sum(tenths(product[1]) for _, _, product in rows) == tenths(total[1])
+
+
+def test_what_is_not_certain_is_not_said_as_if_it_were(outsider: Person) -> None:
+    blocks = tuple(replace(block, null=0.9999) for block in ODYSSEY)
+    page = Page(_source(outsider, stored.store(stored.payload(blocks, explains="no_answer"))))
+    assert "with a probability of > 99 %." in page.one("p", "answer__reason").replace("\xa0", " ")
+    assert page.one("p", "evidence__now").replace("\xa0", " ") == "No answer > 99 %"
 
 
 def test_a_guess_that_is_not_sure_enough_says_how_sure_it_must_be(outsider: Person) -> None:
