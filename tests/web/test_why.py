@@ -166,7 +166,7 @@ def test_another_wording_is_said_to_be_one(member: Person, engine: FakeEngine) -
 def test_the_form_is_for_those_who_are_signed_in(member: Person, outsider: Person, asked: AskedAnswer) -> None:
     for person, is_there in ((member, True), (outsider, False)):
         page = person.client.get(f"/answers/{asked.pk}/").content.decode()
-        assert ("Know the right answer? See why" in page) == ('id="why-form"' in page) == is_there
+        assert ("If this is wrong, see why" in page) == ('id="why-form"' in page) == is_there
         Page(page)
     assert see(outsider.client, asked, CLARKE)["Location"].startswith("/accounts/login/?next=/answers/")
     assert problem(post(outsider.client, f"answers/{asked.pk}/why", {"answer": CLARKE}), 401)
