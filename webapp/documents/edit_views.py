@@ -33,7 +33,7 @@ from webapp.documents.views import shown_document, with_corpus
 from webapp.ledger.anew import MOST_ANEW
 from webapp.ledger.touched import Touched
 from webapp.ledger.views import shown_touched
-from webapp.models import GONE, CorpusChange, Document
+from webapp.models import GONE, ChangeKind, CorpusChange, Document
 from webapp.pages.errors import status_of
 from webapp.pages.guards import console_form, staff_member
 from webapp.pages.uploads import FileField
@@ -188,7 +188,8 @@ def _say_edited(request: HttpRequest, edited: Edited) -> None:
     if len(documents) == 1:
         (document,) = documents
         where, passages = _collections_of(documents), counted(document.blocks, "passage")
-        messages.success(request, f"“{document.title}” is in {where}, {passages}.{put}")
+        now = "is changed, in" if edited.changes[0].kind == ChangeKind.CHANGED else "is in"
+        messages.success(request, f"“{document.title}” {now} {where}, {passages}.{put}")
     else:
         passages = counted(sum(document.blocks for document in documents), "passage")
         where = _collections_of(documents)

@@ -330,7 +330,7 @@ def test_what_is_changed_is_the_file_that_was_looked_at(answering: Deployment, s
     held = _hidden(looked.content.decode())
     assert looked.status_code == 200 and Fetch.objects.count() == 1
     changed = staff.client.post(address, held | SURE, follow=True)
-    assert "“The film” is in the collection" in text_of(changed)
+    assert "“The film” is changed, in the collection" in text_of(changed)
     row = Document.objects.get()
     assert (row.format, row.licence, row.tags, row.status) == ("markdown", "CC0 1.0", ["film"], "changed")
     assert not Fetch.objects.exists() and not list(fetched_dir().iterdir())
