@@ -86,8 +86,8 @@ def test_misread(member: Person, asked: AskedAnswer) -> None:
     why = told(member, asked, "artificial intelligence")
     assert (why["cause"], why["chosen"]["text"], why["right"]["text"]) == ("misread", None, None)
     assert why["detail"] == (
-        "Passage 4 (HAL 9000) holds “artificial intelligence”, but was read as most probably holding no answer (98.0 %); "
-        "no span for “artificial intelligence” was likely there."
+        "Passage 4 (HAL 9000) holds “artificial intelligence”, but was read as most probably holding no answer "
+        "(98.0 %); no span for “artificial intelligence” was likely there."
     )
     why = told(member, asked, "1968")
     assert why["detail"].startswith(

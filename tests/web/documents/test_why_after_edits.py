@@ -84,8 +84,8 @@ def test_the_state_went_with_a_purge(asked: AskedAnswer) -> None:
     cause, rank, detail = told(later)
     assert cause == "not_retrieved" and rank
     assert detail == (
-        "No passage that was read says “Ivo Brandt”. Documents changed since then, and the corpus as it was then is not "
-        f"kept. In today's corpus the best passage that says it has rank {rank}."
+        "No passage that was read says “Ivo Brandt”. Documents changed since then, and the corpus as it was then is "
+        f"not kept. In today's corpus the best passage that says it has rank {rank}."
     )
     cause, rank, detail = told(later, "in Finland")
     assert (cause, rank) == ("not_read", None)
