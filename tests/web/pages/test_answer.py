@@ -189,6 +189,12 @@ def test_wordings_of_the_other_outcomes_are_named(outsider: Person) -> None:
     assert [text for _, text in page.all("p", "other__also")] == ["also read as “Arthur Clarke”, “Clarke”"]
 
 
+def test_no_value_of_a_block_is_empty_to_a_screen_reader(outsider: Person) -> None:
+    """Bars say nothing to it, so each stands beside its figure."""
+    page = Page(_source(outsider, stored.store()))
+    assert len(page.all("svg", "bar")) > 20 and all(text for _, text in page.all("dd"))
+
+
 def test_what_answered_and_how_long_it_took(outsider: Person) -> None:
     page = Page(_source(outsider, stored.store()))
     facts = [text for _, text in page.all("dd")]
