@@ -95,6 +95,14 @@ def test_what_is_shown_multiplies(outsider: Person) -> None:
     assert sum(product for *_, product in shown) == pytest.approx(float(total[1].rstrip(" %")))
 
 
+def test_what_the_priors_add_up_to_has_as_many_decimals_as_they(outsider: Person) -> None:
+    reads = ((0.4921, 0.9968), (0.1799, 0.9998), (0.1122, 0.9997), (0.1083, 0.99996), (0.1075, 0.9995))
+    blocks = tuple(Read(str(i), f"Yes, {i}.", prior, {"Yes": likely}) for i, (prior, likely) in enumerate(reads))
+    source = _source(outsider, stored.store(stored.payload(blocks)))
+    foot = figures(source[source.index("<tfoot>") :])[:2]
+    assert [shown for _, shown in foot] == ["100.00 %", "99.83 %"]
+
+
 def test_a_figure_that_is_rounded_to_nothing_says_so(outsider: Person) -> None:
     blocks = (Read("A", "Yes, A.", 0.99999, {"Yes": 0.9}, 0.05), Read("B", "No, B.", 0.00001, {"No": 0.9}, 0.05))
     source = _source(outsider, stored.store(stored.payload(blocks)))
