@@ -26,7 +26,7 @@ class RoundedSum:
     @property
     def whole(self) -> int:
         """100 %, to which the priors add up."""
-        return 100 * 10**self.decimals
+        return int(100 * 10**self.decimals)
 
 
 def add_up(values: Sequence[float], total: float, whole: int = TENTHS) -> list[int]:
