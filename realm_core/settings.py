@@ -86,9 +86,9 @@ ANY = Limit("anything")
 Share = Annotated[float, Field(ge=0, lt=1), Limit("a share from 0 up to 1", low=0.0)]
 WholeShare = Annotated[float, Field(ge=0, le=1), Limit("a share from 0 to 1", low=0.0)]
 InnerShare = Annotated[float, Field(gt=0, lt=1), Limit("between 0 and 1")]
-Positive = Annotated[float, Field(gt=0), Limit("positive and finite")]
-NotNegative = Annotated[float, Field(ge=0), Limit("finite and not negative", low=0)]
-Count = Annotated[int, Field(ge=0), Limit("finite and not negative", low=0)]
+Positive = Annotated[float, Field(gt=0), Limit("a number above 0")]
+NotNegative = Annotated[float, Field(ge=0), Limit("a number from 0 up", low=0)]
+Count = Annotated[int, Field(ge=0), Limit("0 or more", low=0)]
 # A seed times a million plus a step's number must fit into torch's 64 bits.
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Counts = dict[str, Annotated[int, Field(ge=0)]]

@@ -25,10 +25,10 @@ def _expect_without(page: Page, *titles: str) -> None:
     """The page says what the closed form gives, worked out here from the blocks that are left."""
     answer, probability = next(iter(stored.marginals(stored.without(ODYSSEY, *titles)).items()))
     expect(page.locator(".answer__text")).to_have_text(answer)
-    shown = page.locator(".sum__table tfoot data")
+    shown = page.locator(".sum__table tfoot td:last-child data")
     expect(shown).to_have_text(f"{100 * probability:.1f}\N{NO-BREAK SPACE}%")
     assert float(shown.get_attribute("value") or "") == pytest.approx(probability, abs=1e-9)
-    total = page.locator(".sum__table tfoot data")
+    total = page.locator(".sum__table tfoot td:last-child data")
     assert float(total.get_attribute("value") or "") == pytest.approx(probability, abs=1e-9)
     expect(page.locator(".sum__table tbody tr")).to_have_count(len(ODYSSEY) - len(titles))
 
@@ -51,7 +51,7 @@ def test_ask_and_read_the_answer_without_leaving_the_page(
     assert page.title() == f"{QUESTION} · REALM"
     expect(page.locator("#page-title")).to_be_focused()
     expect(page.locator("#announcer")).to_have_text("Stanley Kubrick, likely, confidence 70 %.")
-    assert page.evaluate("said[0]") == "Finding blocks and reading them …"
+    assert page.evaluate("said[0]") == "Finding passages and reading them …"
     expect(page.locator(".block")).to_have_count(5)
     _expect_without(page)
 
@@ -100,7 +100,7 @@ def test_take_blocks_away_and_bring_them_back(live_server: LiveServer, engine: F
     assert page.url.endswith(f"/?without={ODYSSEY[0].block_id}")
     expect(page.locator(".block--removed")).to_have_count(1)
     expect(page.locator("#announcer")).to_have_text(
-        "Without 1 of 5 blocks: Arthur C. Clarke, as likely as not, confidence 42 %."
+        "Without 1 of 5 passages: Arthur C. Clarke, as likely as not, confidence 42 %."
     )
 
     second.click()

@@ -71,7 +71,7 @@ def test_upload_ask_change_remove_the_ledger_and_a_purge_on_a_phone(
     page.get_by_label("Files").set_input_files([turku, oulu])
     page.get_by_role("button", name="Add", exact=True).click()
     expect(page.get_by_role("status").first).to_contain_text(
-        re.compile("These 2 documents are in the collection .* now: 2 blocks.")
+        re.compile("These 2 documents are in the collection .* now: 2 passages.")
     )
     page.get_by_role("link", name="Turku", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Turku")

@@ -51,7 +51,7 @@ def test_ask_take_the_best_block_away_and_open_its_article(
     assert sum(block["posterior"] for block in evidence) == pytest.approx(1, abs=1e-9)
     probability = sum(block["prior"] * block["likelihood"] for block in evidence)
     assert payload["answers"][0]["probability"] == pytest.approx(probability, abs=1e-9)
-    shown = page.locator(".sum__table tfoot data")
+    shown = page.locator(".sum__table tfoot td:last-child data")
     assert float(shown.get_attribute("value") or "") == pytest.approx(probability, abs=1e-6)
 
     # The best block goes: prior renormalised over the rest, the likeliest answer of what is left.

@@ -67,7 +67,7 @@ def test_what_means_nothing_beside_the_others_is_refused() -> None:
         (["--index=i", "--retriever=bm25"], "--index is for --retriever dense alone"),
         (["--index=i", "--score-scale=2"], "--score-scale is for --retriever bm25 alone"),
         ([], "--index is needed, unless BM25 finds the blocks"),
-        (["--index=i", "--retriever=bm25", "--score-scale=0"], "--score-scale must be positive and finite, not 0.0"),
+        (["--index=i", "--retriever=bm25", "--score-scale=0"], "--score-scale must be a number above 0, not 0.0"),
     ):
         with pytest.raises(RealmError, match=f"^{said}"):
             told("finetune", [*words, *wrong])

@@ -82,9 +82,9 @@ def test_htmx_gets_the_part_that_changes(outsider: Person) -> None:
     [
         ({}, "Say at least one thing"),
         ({"right": "perhaps"}, "Say at least one thing"),
-        ({"right": "no", "block_id": "f" * 32}, "not one of the blocks"),
-        ({"right": "no", "block_id": "\x00"}, "not one of the blocks"),
-        ({"right": "no", "other_block": "https://elsewhere.example/"}, "not one of the blocks"),
+        ({"right": "no", "block_id": "f" * 32}, "not one of the passages"),
+        ({"right": "no", "block_id": "\x00"}, "not one of the passages"),
+        ({"right": "no", "other_block": "https://elsewhere.example/"}, "not one of the passages"),
         ({"better_answer": "x" * 301}, "at most 300 characters"),
         ({"right": "no", "better_answer": "stanley kubrick."}, "the answer that was given; is it right after all?"),
     ],

@@ -38,7 +38,7 @@ def test_a_block_that_was_not_read_can_be_the_right_evidence(
     waiting = curator.client.get("/manage/feedback/").content.decode()
     assert "was not read" in waiting and "Its capital is Canberra" in waiting
     page = decide(curator, only(), "accepted").one("main")
-    assert only().use == "It is in the block that was named: Australia." and only().use in page
+    assert only().use == "It is in the passage that was named: Australia." and only().use in page
     (row,) = questions.feedback_questions(hidden=())
     say(outsider.client, asked, right="no", better_answer="Sydney")
     assert (only().review, only().use) == (Review.WAITING, "")  # what was said of it held for the other answer
@@ -52,8 +52,8 @@ def test_a_block_that_was_not_read_can_be_the_right_evidence(
 @pytest.mark.parametrize(
     ("better", "says"),
     [
-        ("Stanley Kubrick", "It is in block 1, which was read: 2001: A Space Odyssey."),
-        ("Sydney", "It is in 1 other block of the corpus."),
+        ("Stanley Kubrick", "It is in passage 1, which was read: 2001: A Space Odyssey."),
+        ("Sydney", "It is in 1 other passage of the corpus."),
         ("Wellington", ""),
     ],
 )
@@ -66,7 +66,7 @@ def test_accepting_says_what_a_correction_can_be_used_for(
     assert one.use == says and says in page
     assert one.review == (Review.ACCEPTED if says else Review.WAITING)
     if not says:
-        assert "“Wellington” is in no block of the corpus" in page and not AuditEntry.objects.exists()
+        assert "“Wellington” is in no passage of the corpus" in page and not AuditEntry.objects.exists()
 
 
 def test_a_named_block_that_does_not_say_it_is_not_used(australia: tuple[AskedAnswer, str], curator: Person) -> None:
@@ -76,7 +76,7 @@ def test_a_named_block_that_does_not_say_it_is_not_used(australia: tuple[AskedAn
     )
     page = decide(curator, one, "accepted").one("main")
     one.refresh_from_db()
-    says = "The block that was named does not say it and is not used. It is in 1 other block of the corpus."
+    says = "The passage that was named does not say it and is not used. It is in 1 other passage of the corpus."
     assert one.use == says and says in page and block_id != one.block_id
     (row,) = questions.feedback_questions(hidden=())
     assert not {"title", "context"} & row.keys()
@@ -84,7 +84,10 @@ def test_a_named_block_that_does_not_say_it_is_not_used(australia: tuple[AskedAn
 
 @pytest.mark.parametrize(
     ("rank", "says"),
-    [(None, "The answer is not among the 200 nearest blocks."), (7, "The answer is in block 7 of the 200 nearest.")],
+    [
+        (None, "The answer is not among the 200 nearest passages."),
+        (7, "The answer is in passage 7 of the 200 nearest."),
+    ],
 )
 def test_of_a_corpus_too_large_to_look_through_the_nearest_blocks_are_searched(
     engine: FakeEngine, curator: Person, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rank: int | None, says: str

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.django_db
 def test_a_schedule_is_made_changed_run_and_removed(staff: Person) -> None:
     deployment = stored.deployment()
     begun = staff.client.get("/manage/schedules/new/").content.decode()
+    assert "---" not in begun and '<option value="" selected>Choose …</option>' in begun
     assert re.search(r'<input[^>]* name="ingest"[^>]* checked', begun)  # else a periodic build finds nothing new
     form = {"corpus_name": "vital-en", "trigger": "every", "hours": "6", "enabled": "on"}
     assert staff.client.post("/manage/schedules/new/", form).status_code == 302

@@ -112,7 +112,7 @@ def test_a_question_can_be_taken_apart_afterwards(
     assert told["stages_ms"] == {**kept.payload["timings_ms"], **kept.serving_ms}
     assert told["answer_id"] == body["id"] and told["latency_ms"] == kept.latency_ms
     page = outsider.client.get(reverse("answer", args=[kept.pk])).content.decode()
-    for stage in ("Reading the blocks", "Storing the answer", "Writing the page or the JSON"):
+    for stage in ("Reading the passages", "Storing the answer", "Writing the page or the JSON"):
         assert stage in page
 
 
@@ -147,7 +147,7 @@ def test_exact_repeats_are_not_computed_again(engine: FakeEngine, outsider: Pers
     assert again["timings_ms"].keys() == {"repeat"} and again["latency_ms"] == again["timings_ms"]["repeat"]
     assert other["timings_ms"].keys() != {"repeat"}
     pages = [outsider.client.get(f"/answers/{told['id']}/").content.decode() for told in (first, again)]
-    assert ["blocks read a short while ago" in page for page in pages] == [False, True]  # nothing was read in "0 ms"
+    assert ["passages read a short while ago" in page for page in pages] == [False, True]  # nothing was read in "0 ms"
     for options in ({"k": 2}, {"exclude": ["0" * 32]}):
         body = json.dumps({"question": "Who?", **options})
         told = outsider.client.post("/api/v1/ask", body, content_type="application/json").json()

@@ -6,7 +6,10 @@ import re
 
 import pytest
 
-from tests.web.conftest import Person
+from tests.web.conftest import FakeEngine, Person
+from tests.web.pages import stored
+from tests.web.pages.pages import text_of
+from tests.web.pages.stored import ODYSSEY
 from webapp.models import AuditEntry, Job, JobKind, JobState
 from webapp.models.audit import action_in_words
 
@@ -59,3 +62,12 @@ def test_how_this_works_begins_without_formulas(outsider: Person) -> None:
     before = page[page.index("<h1>") : page.index('id="finding"')]
     assert 'id="in-short"' in before
     assert not re.search(r"<math|<i>|embedder|vector|softmax", before)
+
+
+def test_askers_read_of_passages_and_never_of_blocks(outsider: Person, engine: FakeEngine) -> None:
+    answer, none = stored.store(), stored.store(stored.payload(explains="no_answer"))
+    first = f"/answers/{answer.pk}/?without={ODYSSEY[0].block_id}"
+    engine.has_encoder = False  # with one there is a null block
+    for address in ("/", f"/answers/{answer.pk}/", f"/answers/{none.pk}/", first, "/fill/?sentence=The+[MASK]."):
+        said = text_of(outsider.client.get(address))
+        assert "passage" in said and not re.search(r"\bblocks?\b(?!\+)", said, re.IGNORECASE), address

@@ -61,8 +61,8 @@ def test_outweighed(member: Person, asked: AskedAnswer, engine: FakeEngine) -> N
     why = told(member, asked, CLARKE)
     assert why["cause"] == "outweighed"
     assert why["detail"] == (
-        "Block 3 (Arthur C. Clarke) says “Arthur C. Clarke”, which has 19.0 % over all blocks; “Stanley Kubrick” "
-        "outweighs it with 52.0 %, most of it from block 1 (2001: A Space Odyssey)."
+        "Passage 3 (Arthur C. Clarke) says “Arthur C. Clarke”, which has 19.0 % over all passages; “Stanley Kubrick” "
+        "outweighs it with 52.0 %, most of it from passage 1 (2001: A Space Odyssey)."
     )
     assert (why["chosen"]["block_id"], why["right"]["block_id"]) == (ODYSSEY[0].block_id, ODYSSEY[2].block_id)
     assert why["right"]["probability"] == pytest.approx(0.19)
@@ -73,7 +73,7 @@ def test_withheld(member: Person, engine: FakeEngine) -> None:
     asked = stored.store(stored.payload(explains="no_answer"))
     why = told(member, asked, "Stanley Kubrick")
     assert (why["cause"], why["no_answer_probability"]) == ("withheld", pytest.approx(0.2178, abs=1e-3))
-    assert "too improbable to be given: it has 52.0 %, and that the blocks hold no answer has" in why["detail"]
+    assert "too improbable to be given: it has 52.0 %, and that the passages hold no answer has" in why["detail"]
 
 
 def test_withheld_by_its_confidence(member: Person, engine: FakeEngine) -> None:
@@ -86,12 +86,12 @@ def test_misread(member: Person, asked: AskedAnswer) -> None:
     why = told(member, asked, "artificial intelligence")
     assert (why["cause"], why["chosen"]["text"], why["right"]["text"]) == ("misread", None, None)
     assert why["detail"] == (
-        "Block 4 (HAL 9000) holds “artificial intelligence”, but was read as most probably holding no answer (98.0 %); "
-        "no span for “artificial intelligence” was likely there."
+        "Passage 4 (HAL 9000) holds “artificial intelligence”, but was read as most probably holding no answer "
+        "(98.0 %); no span for “artificial intelligence” was likely there."
     )
     why = told(member, asked, "1968")
     assert why["detail"].startswith(
-        "Block 1 (2001: A Space Odyssey) holds “1968”, but was read as saying “Stanley Kubrick” (80.0 %); "
+        "Passage 1 (2001: A Space Odyssey) holds “1968”, but was read as saying “Stanley Kubrick” (80.0 %); "
     )
     assert why["detail"].endswith("and that it holds no answer 5.0 %.")
 
@@ -103,20 +103,20 @@ def test_not_retrieved(member: Person, asked: AskedAnswer, engine: FakeEngine) -
     why = told(member, asked, "Canberra")
     assert (why["cause"], why["rank"], why["looked_at"]) == ("not_retrieved", 17, 1000)
     assert why["detail"] == (
-        "The corpus says “Canberra”, but the best block that does has rank 17; the first 5 were read."
+        "The corpus says “Canberra”, but the best passage that does has rank 17; the first 5 were read."
     )
     assert engine.looked_for[0] == (asked.question, ("Canberra",), 1000, ("0" * 32,))
     engine.rank = None
     why = told(member, asked, "Canberra")
     assert (why["cause"], why["rank"], why["looked_at"]) == ("not_retrieved", None, 1000)
-    assert why["detail"] == "The corpus says “Canberra”, but in none of the first 1,000 blocks; 5 were read."
+    assert why["detail"] == "The corpus says “Canberra”, but in none of the first 1,000 passages; 5 were read."
 
 
 def test_not_in_the_corpus(member: Person, asked: AskedAnswer) -> None:
     why = told(member, asked, "Wellington")
     assert (why["cause"], why["detail"]) == (
         "not_in_corpus",
-        "No block of the corpus says “Wellington”, so it could not be found.",
+        "No passage of the corpus says “Wellington”, so it could not be found.",
     )
 
 
@@ -133,7 +133,7 @@ def test_another_pair_is_not_asked(member: Person, asked: AskedAnswer, engine: F
     why = told(member, asked, "Canberra")
     assert (why["cause"], why["rank"], why["looked_at"]) == ("not_retrieved", None, 0)
     assert why["detail"] == (
-        "The corpus says “Canberra”, but in no block that was read. Its rank is not known, because another model or "
+        "The corpus says “Canberra”, but in no passage that was read. Its rank is not known, because another model or "
         "index is deployed now."
     )
     assert told(member, asked, "Wellington")["cause"] == "not_in_corpus"
@@ -146,10 +146,10 @@ def test_without_an_engine_and_without_a_corpus(member: Person, loader: Loader) 
     asked = stored.store()
     why = told(member, asked, "Canberra")
     assert (why["cause"], why["rank"]) == ("not_read", None)
-    assert why["detail"].startswith("No block that was read says “Canberra”. Its corpus cannot be read, so")
+    assert why["detail"].startswith("No passage that was read says “Canberra”. Its corpus cannot be read, so")
     CorpusSnapshot.objects.update(removed_at=timezone.now())
     why = told(member, asked, "Canberra")
-    assert why["detail"].startswith("No block that was read says “Canberra”. Its corpus was removed, so")
+    assert why["detail"].startswith("No passage that was read says “Canberra”. Its corpus was removed, so")
     assert told(member, asked, CLARKE)["cause"] == "outweighed"
 
 
@@ -166,7 +166,7 @@ def test_another_wording_is_said_to_be_one(member: Person, engine: FakeEngine) -
 def test_the_form_is_for_those_who_are_signed_in(member: Person, outsider: Person, asked: AskedAnswer) -> None:
     for person, is_there in ((member, True), (outsider, False)):
         page = person.client.get(f"/answers/{asked.pk}/").content.decode()
-        assert ("Know the right answer? See why" in page) == ('id="why-form"' in page) == is_there
+        assert ("If this is wrong, see why" in page) == ('id="why-form"' in page) == is_there
         Page(page)
     assert see(outsider.client, asked, CLARKE)["Location"].startswith("/accounts/login/?next=/answers/")
     assert problem(post(outsider.client, f"answers/{asked.pk}/why", {"answer": CLARKE}), 401)
@@ -178,7 +178,7 @@ def test_the_form_is_for_those_who_are_signed_in(member: Person, outsider: Perso
 def test_htmx_gets_the_part_that_changes(member: Person, asked: AskedAnswer) -> None:
     response = see(member.client, asked, CLARKE, **{"HX-Request": "true"})
     part = Page(response.content.decode())
-    assert part.one("p", "why__detail").startswith("Block 3") and not part.all("h1")
+    assert part.one("p", "why__detail").startswith("Passage 3") and not part.all("h1")
     assert [attributes["value"] for attributes, _ in part.all("input")] == [CLARKE]
 
 

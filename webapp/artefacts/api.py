@@ -179,7 +179,7 @@ def _one_address(listed: ListedRecords) -> URLPattern:
         class RemovableView(OneView):
             @operation(
                 f"remove_{listed.one.replace('-', '_')}",
-                f"Remove a {listed.one.replace('-', ' ')} that nothing uses",
+                f"Remove one of the {listed.name.replace('-', ' ')}, if nothing uses it",
                 "Its files are removed. 409: something uses it; `detail` says what.",
                 gives=None,
                 problems=[409, 422],

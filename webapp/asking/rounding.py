@@ -23,6 +23,11 @@ class RoundedSum:
     products: tuple[int, ...]
     total: int
 
+    @property
+    def whole(self) -> int:
+        """100 %, to which the priors add up."""
+        return int(100 * 10**self.decimals)
+
 
 def add_up(values: Sequence[float], total: float, whole: int = TENTHS) -> list[int]:
     """Round `values`, which sum to `total`, to units that sum to the rounded total. whole: how many units 1.0 has.

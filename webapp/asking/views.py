@@ -53,7 +53,7 @@ _TIMING_LABELS: Final = (
     ("repeat", "Finding the same question, asked a short while ago"),
     ("embed", "Turning the question into a vector"),
     ("search", "Searching the index"),
-    ("read", "Reading the blocks"),
+    ("read", "Reading the passages"),
     ("marginalise", "Adding up"),
     ("store", "Storing the answer"),
     ("render", "Writing the page or the JSON"),

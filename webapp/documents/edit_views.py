@@ -33,7 +33,7 @@ from webapp.documents.views import shown_document, with_corpus
 from webapp.ledger.anew import MOST_ANEW
 from webapp.ledger.touched import Touched
 from webapp.ledger.views import shown_touched
-from webapp.models import GONE, CorpusChange, Document
+from webapp.models import GONE, ChangeKind, CorpusChange, Document
 from webapp.pages.errors import status_of
 from webapp.pages.guards import console_form, staff_member
 from webapp.pages.uploads import FileField
@@ -187,12 +187,13 @@ def _say_edited(request: HttpRequest, edited: Edited) -> None:
     put = _readers_said(edited.changes, edited.new_collections)
     if len(documents) == 1:
         (document,) = documents
-        where, blocks = _collections_of(documents), counted(document.blocks, "block")
-        messages.success(request, f"“{document.title}” is in {where}, {blocks}.{put}")
+        where, passages = _collections_of(documents), counted(document.blocks, "passage")
+        now = "is changed, in" if edited.changes[0].kind == ChangeKind.CHANGED else "is in"
+        messages.success(request, f"“{document.title}” {now} {where}, {passages}.{put}")
     else:
-        blocks = counted(sum(document.blocks for document in documents), "block")
+        passages = counted(sum(document.blocks for document in documents), "passage")
         where = _collections_of(documents)
-        messages.success(request, f"These {len(documents):,} documents are in {where} now: {blocks}.{put}")
+        messages.success(request, f"These {len(documents):,} documents are in {where} now: {passages}.{put}")
     warned = [document for document in documents if document.warnings]
     for document in warned[:_WARNED]:
         messages.warning(request, f"“{document.title}”: {' '.join(document.warnings)}")

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _OTHER_PAIR: Final = "Its rank is not known, because another model or index is deployed now."
 _NO_ENGINE: Final = "Its rank is not known, because no model is ready; try again later."
-_REMOVED: Final = "Its corpus was removed, so it is not known whether another block holds the answer."
-_UNREADABLE: Final = "Its corpus cannot be read, so it is not known whether another block holds the answer."
+_REMOVED: Final = "Its corpus was removed, so it is not known whether another passage holds the answer."
+_UNREADABLE: Final = "Its corpus cannot be read, so it is not known whether another passage holds the answer."
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ def _find_right_answer(asked: AskedAnswer, answer: Answer, right: str, scope: Sc
     ranked = _rank(asked, answer, right, scope)
     place = Place(True, ranked.rank, ranked.looked_at)
     where = "the corpus" if scope is None else "what was looked in"  # with filters, or without private collections
-    quoted, read, not_read = f"“{right}”", len(answer.evidence), f"No block that was read says “{right}”."
+    quoted, read, not_read = f"“{right}”", len(answer.evidence), f"No passage that was read says “{right}”."
     if ranked.rank is not None and not ranked.edited:
-        best = f"the best block that does has rank {ranked.rank:,}"
+        best = f"the best passage that does has rank {ranked.rank:,}"
         return place, f"The corpus says {quoted}, but {best}; the first {read} were read."
 
     today = f" Documents changed since then. {_today(ranked)}" if ranked.edited else ""
@@ -101,16 +101,16 @@ def _find_right_answer(asked: AskedAnswer, answer: Answer, right: str, scope: Sc
         gone = "Documents changed since then, and the corpus as it was then is not kept."
         if is_held:
             return place, f"{not_read} {gone} {_today(ranked)}"
-        return None, f"{not_read} {gone} No block of {where} says it today."
+        return None, f"{not_read} {gone} No passage of {where} says it today."
     if was_held is False:
         said = "said" if ranked.edited else "says"
-        return Place(False), f"No block of {where} {said} {quoted}, so it could not be found.{today}"
+        return Place(False), f"No passage of {where} {said} {quoted}, so it could not be found.{today}"
     if ranked.edited:
-        return place, f"The corpus said {quoted}, but in none of the {read} blocks that were read.{today}"
+        return place, f"The corpus said {quoted}, but in none of the {read} passages that were read.{today}"
     if ranked.looked_at:
-        beyond = f"in none of the first {ranked.looked_at:,} blocks; {read} were read"
+        beyond = f"in none of the first {ranked.looked_at:,} passages; {read} were read"
         return place, f"The corpus says {quoted}, but {beyond}."
-    return place, f"The corpus says {quoted}, but in no block that was read. {ranked.unknown}"
+    return place, f"The corpus says {quoted}, but in no passage that was read. {ranked.unknown}"
 
 
 def _rank(asked: AskedAnswer, answer: Answer, right: str, scope: Scope | None) -> _Rank:
@@ -140,9 +140,9 @@ def _rank(asked: AskedAnswer, answer: Answer, right: str, scope: Scope | None) -
 
 def _today(ranked: _Rank) -> str:
     if ranked.rank is not None:
-        return f"In today's corpus the best block that says it has rank {ranked.rank:,}."
+        return f"In today's corpus the best passage that says it has rank {ranked.rank:,}."
     if ranked.looked_at:
-        return f"In today's corpus none of the first {ranked.looked_at:,} blocks says it."
+        return f"In today's corpus none of the first {ranked.looked_at:,} passages says it."
     return f"Today's corpus says it. {ranked.unknown}"
 
 
@@ -165,7 +165,7 @@ def _withheld(why: Why, answer: Answer, quoted: str) -> str:
         sure, least = _percent(answer.confidence), _percent(answer.min_confidence)
         return f"{quoted} is the best candidate, but not sure enough to be given: {sure}, and it must be {least}."
     null = why.no_answer_probability
-    beside = "" if null is None else f", and that the blocks hold no answer has {_percent(null)}"
+    beside = "" if null is None else f", and that the passages hold no answer has {_percent(null)}"
     has = f"it has {_percent(why.right.probability)}{beside}"
     return f"{quoted} is the best candidate, but too improbable to be given: {has}."
 
@@ -177,8 +177,8 @@ def _outweighed(why: Why, answer: Answer) -> str:
     if why.right.text in answer.answers[0].also:
         return f"{chosen} names the same as {right}; with all wordings it has {weighs}."
     return (
-        f"Block {_place_of(why.right, answer)} says {right}, which has {has} over all blocks; "
-        f"{chosen} outweighs it with {weighs}, most of it from block {_place_of(why.chosen, answer)}."
+        f"Passage {_place_of(why.right, answer)} says {right}, which has {has} over all passages; "
+        f"{chosen} outweighs it with {weighs}, most of it from passage {_place_of(why.chosen, answer)}."
     )
 
 
@@ -193,7 +193,7 @@ def _misread(why: Why, answer: Answer, quoted: str) -> str:
     else:
         reads = f"was read as saying “{why.chosen.text}” ({chosen}); {has}"
         reads += "" if null is None else f", and that it holds no answer {_percent(null)}"
-    return f"Block {_place_of(why.right, answer)} holds {quoted}, but {reads}."
+    return f"Passage {_place_of(why.right, answer)} holds {quoted}, but {reads}."
 
 
 def _place_of(contender: Contender, answer: Answer) -> str:

@@ -131,19 +131,19 @@ def locate_answer(said: Feedback, access: CollectionAccess) -> str:
     """
     answer, scope = right_answer(said), scope_again(said.answer, access)
     if (block := evidence_of(said, access.hidden)) is not None:
-        which = f"block {block.rank}, which was read" if block.rank is not None else "the block that was named"
+        which = f"passage {block.rank}, which was read" if block.rank is not None else "the passage that was named"
         return f"It is in {which}: {block.title}."[:200]
-    unused = "The block that was named does not say it and is not used. " if said.block_id else ""
+    unused = "The passage that was named does not say it and is not used. " if said.block_id else ""
     count = articles.count_holding(answer, said.answer, scope)
     if count is None:
         says = f"The corpus is too large to look through at once. {_locate_nearest(answer, said.answer, scope)}"
         return f"{unused}{says}"
     if not count:
         raise RealmError(
-            f"“{answer}” is in no block of the corpus, so nothing could be learnt from it. "
+            f"“{answer}” is in no passage of the corpus, so nothing could be learnt from it. "
             "Refuse it, or add a text that says it to the corpus first."
         )
-    return f"{unused}It is in {counted(count, 'other block')} of the corpus."
+    return f"{unused}It is in {counted(count, 'other passage')} of the corpus."
 
 
 def _locate_nearest(answer: str, asked: AskedAnswer, scope: Scope | None) -> str:
@@ -161,8 +161,8 @@ def _locate_nearest(answer: str, asked: AskedAnswer, scope: Scope | None) -> str
     except EngineUnavailable:
         return "No model is ready to search it, so training will show whether the answer is in it."
     if rank is None:
-        return f"The answer is not among the {NEAREST_BLOCKS} nearest blocks."
-    return f"The answer is in block {rank} of the {NEAREST_BLOCKS} nearest."
+        return f"The answer is not among the {NEAREST_BLOCKS} nearest passages."
+    return f"The answer is in passage {rank} of the {NEAREST_BLOCKS} nearest."
 
 
 def all_feedback() -> QuerySet[Feedback]:
@@ -217,10 +217,10 @@ _VERBS: Final = {Review.ACCEPTED: "accept", Review.REFUSED: "refuse", Review.WAI
 def _check(answer: AskedAnswer, right: bool | None, block_id: str, better_answer: str, hidden: Collection[str]) -> None:
     errors = []
     if right is None and not block_id and not better_answer:
-        errors.append(FieldError("", "Say at least one thing: right or wrong, the right block, or a better answer."))
+        errors.append(FieldError("", "Say at least one thing: right or wrong, the right passage, or a better answer."))
     read = set(answer.evidence.values_list("block_id", flat=True)) if block_id else set()
     if block_id and block_id not in read and articles.in_its_corpus(block_id, answer, hidden=hidden) is None:
-        says = "This is not one of the blocks of the corpus that this was answered from."
+        says = "This is not one of the passages of the corpus that this was answered from."
         errors.append(FieldError("block_id", says))
     if len(better_answer) > LONGEST_ANSWER:
         errors.append(too_long("better_answer", "An answer", better_answer, LONGEST_ANSWER))

@@ -46,7 +46,7 @@ class ListFilter:
 
 def by_id(name: str, record: type[Model], lookup: str = "") -> ListFilter:
     """Records that refer to another one. lookup: if it differs from the parameter's name."""
-    about = OpenApiParameter(name, OpenApiTypes.INT, description=f"Id of a {record._meta.verbose_name}.")
+    about = OpenApiParameter(name, OpenApiTypes.INT, description=f"Id of the {record._meta.verbose_name}.")
     return ListFilter(about, lookup or name, _whole)
 
 

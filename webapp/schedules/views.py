@@ -14,7 +14,7 @@ from realm_core.errors import RealmError
 from webapp.artefacts import retention
 from webapp.artefacts.uses import DEPLOYMENTS_KEPT
 from webapp.models import CorpusSnapshot, Purpose, QuestionSet, RetentionRule, Schedule
-from webapp.models.schedule import Weekday
+from webapp.models.schedule import Trigger, Weekday
 from webapp.pages.guards import console_action, console_form, console_page, staff_member
 from webapp.schedules import service as scheduling
 
@@ -41,11 +41,12 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at
             "enabled": "Switched on",
         }
         help_texts = {
+            "model": "With “the deployed one”, a build that a new model starts uses that model.",
             "hours": "If it builds every so many hours.",
             "at": "If it builds at a time of day.",
-            "weekday": "Empty: every day.",
+            "weekday": "",
             "ingest": "The file or package that it was ingested from, as it is then; for a new model nothing is read.",
-            "questions": "Asked of the new index and of the active deployment; empty: nothing is asked.",
+            "questions": "Asked of the new index and of the active deployment.",
             "deploy": "Where the check leaves a doubt, a person decides.",
         }
         widgets = {"at": forms.TimeInput({"type": "time"}, format="%H:%M"), "hours": forms.NumberInput({"min": 1})}
@@ -56,6 +57,7 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at
         if self.instance.corpus_name:
             names.add(self.instance.corpus_name)
         self.fields["corpus_name"].choices = [(name, name) for name in sorted(names)]  # type: ignore[attr-defined]
+        self.fields["trigger"].choices = [("", "Choose …"), *Trigger.choices]  # type: ignore[attr-defined]
         self.fields["weekday"].choices = [("", "every day"), *Weekday.choices]  # type: ignore[attr-defined]
         self.fields["questions"].queryset = QuestionSet.objects.filter(purpose=Purpose.MEASURE)  # type: ignore[attr-defined]
         self.fields["questions"].empty_label = "no questions"  # type: ignore[attr-defined]

@@ -26,9 +26,9 @@ _LICENCE_PAGES = {
 
 @register.simple_tag(takes_context=True)
 def nav_link(context: dict[str, Any], name: str, label: str) -> SafeString:
-    """A link of the main navigation, marked if it leads to the current page."""
+    """A link, marked on its page and on those below it; answers, which asking leads to, are below Ask."""
     address, path = reverse(name), context["request"].path
-    here = path == address or (address != "/" and path.startswith(address))
+    here = path == address or path.startswith("/answers/" if name == "ask" else address)
     return format_html('<a href="{}"{}>{}</a>', address, mark_safe(' aria-current="page"') if here else "", label)
 
 

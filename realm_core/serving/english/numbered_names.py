@@ -1,6 +1,6 @@
 """Names that differ by their number: a block on Nicholas II hardly answers a question about Nicholas I.
 
-The reader takes one for the other. Such a block may still tell of both, so that counts against it and does not forbid it.
+The reader takes one for the other. A block may tell of both, so that counts against it and does not forbid it.
 """
 
 from __future__ import annotations

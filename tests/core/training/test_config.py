@@ -97,10 +97,10 @@ def test_a_setting_that_cannot_be_read_is_named(override: str, message: str) -> 
         ("metrics_every=101", "metrics_every must be from 1 to 100, not 101"),
         ("at_once=0", r"at_once must be at least [12], not 0"),
         ("batch=-3", r"batch must be at least [12], not -3"),
-        ("clip=0", r"clip must be positive and finite, not 0\.0"),
-        ("clip=nan", "clip must be positive and finite, not nan"),
-        ("weight_decay=-0.01", "weight_decay must be finite and not negative, not -0.01"),
-        ("weight_decay=nan", "weight_decay must be finite and not negative, not nan"),
+        ("clip=0", r"clip must be a number above 0, not 0\.0"),
+        ("clip=nan", "clip must be a number above 0, not nan"),
+        ("weight_decay=-0.01", "weight_decay must be a number from 0 up, not -0.01"),
+        ("weight_decay=nan", "weight_decay must be a number from 0 up, not nan"),
         ("seed=-1", "seed must be from 0 to 4294967295, not -1"),
         ("seed=4294967296", "seed must be from 0 to 4294967295, not 4294967296"),
     ],
@@ -117,13 +117,13 @@ def test_what_no_training_can_have_is_named(kind: type, override: str, message: 
         ("k=0", "k must be from 1 to 50, not 0"),
         ("examined=0", "examined must be from 1 to 5000, not 0"),
         ("examined=5001", "examined must be from 1 to 5000, not 5001"),
-        ("beam=-1", "beam must be finite and not negative, not -1"),
-        ("pairs=-0.5", "pairs must be finite and not negative, not -0.5"),
-        ("pairs=nan", "pairs must be finite and not negative, not nan"),
-        ("query_lr=-1e-5", "query_lr must be finite and not negative, not -1e-05"),
-        ("query_lr=inf", "query_lr must be finite and not negative, not inf"),
-        ("reader_lr=0", r"reader_lr must be positive and finite, not 0\.0"),
-        ("head_lr=inf", "head_lr must be positive and finite, not inf"),
+        ("beam=-1", "beam must be 0 or more, not -1"),
+        ("pairs=-0.5", "pairs must be a number from 0 up, not -0.5"),
+        ("pairs=nan", "pairs must be a number from 0 up, not nan"),
+        ("query_lr=-1e-5", "query_lr must be a number from 0 up, not -1e-05"),
+        ("query_lr=inf", "query_lr must be a number from 0 up, not inf"),
+        ("reader_lr=0", r"reader_lr must be a number above 0, not 0\.0"),
+        ("head_lr=inf", "head_lr must be a number above 0, not inf"),
         ("repeat={plain = -1}", r"repeat\.plain must be a whole number that is not negative, not -1"),
         ("repeat={plain = 1.5}", r"repeat\.plain must be a whole number that is not negative, not 1\.5"),
         ("repeat={plain = 'x'}", r"repeat\.plain must be a whole number"),
@@ -145,7 +145,7 @@ def test_blocks_to_read_are_bounded_alike(kind: type) -> None:
 @pytest.mark.parametrize("kind", OF_A_CORPUS)
 @pytest.mark.parametrize("value", ["0", "-1e-5", "nan", "inf"])
 def test_a_learning_rate_is_a_positive_number(kind: type, value: str) -> None:
-    with pytest.raises(RealmError, match=r"^learning_rate must be positive and finite, not"):
+    with pytest.raises(RealmError, match=r"^learning_rate must be a number above 0, not"):
         read_settings(kind, None, [f"learning_rate={value}"])
 
 
@@ -209,9 +209,9 @@ def test_a_pair_has_room_for_some_of_a_block(tmp_path: Path, query: int, pair: i
         ("sample=127", "sample must be at least 128, the dimension, not 127"),
         ("dimension=1000", "dimension must be from 8 to 384, not 1000"),
         ("dimension=7", "dimension must be from 8 to 384, not 7"),
-        ("scale=nan", "scale must be positive and finite, not nan"),
-        ("scale=inf", "scale must be positive and finite, not inf"),
-        ("scale=0", r"scale must be positive and finite, not 0\.0"),
+        ("scale=nan", "scale must be a number above 0, not nan"),
+        ("scale=inf", "scale must be a number above 0, not inf"),
+        ("scale=0", r"scale must be a number above 0, not 0\.0"),
         ("seed=-1", "seed must be from 0 to 4294967295, not -1"),
     ],
 )

@@ -43,7 +43,7 @@ def command(deployment: Deployment, folder: Path, *options: object) -> list[obje
         (["--retriever", "bm25", "--index", "/no"], "--index is for --retriever dense alone."),
         (["--index", "/no", "--score-scale", "2"], "--score-scale is for --retriever bm25 alone."),
         (["--index", "/no", "--bm25-cache", "/no"], "--bm25-cache is for --retriever bm25 alone."),
-        (["--retriever", "bm25", "--score-scale", "0"], "--score-scale must be positive and finite, not 0.0."),
+        (["--retriever", "bm25", "--score-scale", "0"], "--score-scale must be a number above 0, not 0.0."),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(

@@ -64,7 +64,7 @@ def test_a_text_is_added_and_shown(answering: Deployment, staff: Person) -> None
     further = {"url": "https://example.org/film", "language": "en", "date": "2024-05-01", "tags": " film, kubrick ,"}
     response = staff.client.post("/manage/documents/add/", {**FILM, **further}, follow=True)
     page = text_of(response)
-    assert f"“{FILM['title']}” is in the collection {Document.objects.get().collection}, 1 block." in page
+    assert f"“{FILM['title']}” is in the collection {Document.objects.get().collection}, 1 passage." in page
     for shown in ("CC BY-SA 4.0", "Ada", "https://example.org/film", "1 May 2024", "kubrick", FILM["text"]):
         assert shown in page
     assert "No kept answer has read it." in page
@@ -330,7 +330,7 @@ def test_what_is_changed_is_the_file_that_was_looked_at(answering: Deployment, s
     held = _hidden(looked.content.decode())
     assert looked.status_code == 200 and Fetch.objects.count() == 1
     changed = staff.client.post(address, held | SURE, follow=True)
-    assert "“The film” is in the collection" in text_of(changed)
+    assert "“The film” is changed, in the collection" in text_of(changed)
     row = Document.objects.get()
     assert (row.format, row.licence, row.tags, row.status) == ("markdown", "CC0 1.0", ["film"], "changed")
     assert not Fetch.objects.exists() and not list(fetched_dir().iterdir())

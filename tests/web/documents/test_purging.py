@@ -366,7 +366,7 @@ def test_the_numbers_of_the_ledger_add_up(answering: Deployment, staff: Person) 
     documents.add([OULU], by=None)
     purging.purge(["oulu"], by=None)
     page = staff.client.get("/manage/documents/changes/").content.decode()
-    shown = re.findall(r'data-label="Blocks"[^>]*>([^<]*)<', page)
+    shown = re.findall(r'data-label="Passages"[^>]*>([^<]*)<', page)
     assert shown == ["−1", "+1", "±0", "−1", "+1"]  # the latest first
     listed = staff.client.get("/api/v1/document-changes").json()["results"]
     assert sum(one["blocks_new"] - one["blocks_gone"] for one in listed) == 0

@@ -43,7 +43,8 @@ def test_nothing_was_edited(asked: AskedAnswer) -> None:
     cause, rank, detail = told(asked)
     assert cause == "not_retrieved" and rank
     assert (
-        detail == f"The corpus says “Ivo Brandt”, but the best block that does has rank {rank}; the first 2 were read."
+        detail
+        == f"The corpus says “Ivo Brandt”, but the best passage that does has rank {rank}; the first 2 were read."
     )
 
 
@@ -52,8 +53,8 @@ def test_another_document_was_added(asked: AskedAnswer) -> None:
     cause, rank, detail = told(asked)
     assert cause == "not_retrieved" and rank
     assert detail == (
-        "The corpus said “Ivo Brandt”, but in none of the 2 blocks that were read. Documents changed since then. "
-        f"In today's corpus the best block that says it has rank {rank}."
+        "The corpus said “Ivo Brandt”, but in none of the 2 passages that were read. Documents changed since then. "
+        f"In today's corpus the best passage that says it has rank {rank}."
     )
 
 
@@ -61,15 +62,15 @@ def test_what_says_it_came_later(asked: AskedAnswer) -> None:
     documents.add([OULU], by=None)
     cause, rank, detail = told(asked, "Oulu")
     assert (cause, rank) == ("not_in_corpus", None)
-    assert detail.startswith("No block of the corpus said “Oulu”, so it could not be found. Documents changed since")
-    assert "In today's corpus the best block that says it has rank " in detail
+    assert detail.startswith("No passage of the corpus said “Oulu”, so it could not be found. Documents changed since")
+    assert "In today's corpus the best passage that says it has rank " in detail
 
 
 def test_what_said_it_was_removed(asked: AskedAnswer) -> None:
     documents.remove(["traps"], by=None)
     cause, rank, detail = told(asked)
     assert (cause, rank) == ("not_retrieved", None)
-    assert detail.endswith("Documents changed since then. In today's corpus none of the first 1,000 blocks says it.")
+    assert detail.endswith("Documents changed since then. In today's corpus none of the first 1,000 passages says it.")
 
 
 def test_the_state_went_with_a_purge(asked: AskedAnswer) -> None:
@@ -83,12 +84,12 @@ def test_the_state_went_with_a_purge(asked: AskedAnswer) -> None:
     cause, rank, detail = told(later)
     assert cause == "not_retrieved" and rank
     assert detail == (
-        "No block that was read says “Ivo Brandt”. Documents changed since then, and the corpus as it was then is not "
-        f"kept. In today's corpus the best block that says it has rank {rank}."
+        "No passage that was read says “Ivo Brandt”. Documents changed since then, and the corpus as it was then is "
+        f"not kept. In today's corpus the best passage that says it has rank {rank}."
     )
     cause, rank, detail = told(later, "in Finland")
     assert (cause, rank) == ("not_read", None)
-    assert detail.endswith("the corpus as it was then is not kept. No block of the corpus says it today.")
+    assert detail.endswith("the corpus as it was then is not kept. No passage of the corpus says it today.")
 
 
 def test_a_fold_alone_changes_no_document(asked: AskedAnswer) -> None:

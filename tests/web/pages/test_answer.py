@@ -50,7 +50,7 @@ def test_an_answer_is_led_by_its_confidence_alone(outsider: Person) -> None:
     assert [shown for _, shown in figures(headline)] == ["96 %"]
     assert not re.search(r"\d,?%|[pP]robability", headline.replace("\xa0", "").replace("96%", ""))
     computed = source[source.index('id="sum-title"') :]
-    assert "makes it no less right. How likely that is, the confidence says." in " ".join(computed.split())
+    assert "makes it no less right. How likely it is right, the confidence says." in " ".join(computed.split())
     uncalibrated = _source(outsider, stored.store())
     assert "makes it no less right" in uncalibrated and "the confidence says" not in uncalibrated
 
@@ -95,6 +95,14 @@ def test_what_is_shown_multiplies(outsider: Person) -> None:
     assert sum(product for *_, product in shown) == pytest.approx(float(total[1].rstrip(" %")))
 
 
+def test_what_the_priors_add_up_to_has_as_many_decimals_as_they(outsider: Person) -> None:
+    reads = ((0.4921, 0.9968), (0.1799, 0.9998), (0.1122, 0.9997), (0.1083, 0.99996), (0.1075, 0.9995))
+    blocks = tuple(Read(str(i), f"Yes, {i}.", prior, {"Yes": likely}) for i, (prior, likely) in enumerate(reads))
+    source = _source(outsider, stored.store(stored.payload(blocks)))
+    foot = figures(source[source.index("<tfoot>") :])[:2]
+    assert [shown for _, shown in foot] == ["100.00 %", "99.83 %"]
+
+
 def test_a_figure_that_is_rounded_to_nothing_says_so(outsider: Person) -> None:
     blocks = (Read("A", "Yes, A.", 0.99999, {"Yes": 0.9}, 0.05), Read("B", "No, B.", 0.00001, {"No": 0.9}, 0.05))
     source = _source(outsider, stored.store(stored.payload(blocks)))
@@ -110,7 +118,7 @@ def test_blocks_stand_in_order_of_posterior_with_the_answer_marked(outsider: Per
     assert titles == ["2001: A Space Odyssey", "Stanley Kubrick", "Arthur C. Clarke", "HAL 9000", "Ridley Scott"]
     assert [text for _, text in page.all("mark")] == ["Stanley Kubrick", "Stanley Kubrick"]
     assert page.one("p", "evidence__state").startswith("The answer is marked in 2 of 5;")
-    assert page.one("p", "answer__compare").startswith("Found in 2001: A Space Odyssey and 1 more block · 5 blocks")
+    assert page.one("p", "answer__compare").startswith("Found in 2001: A Space Odyssey and 1 more passage · 5 passages")
     assert ODYSSEY[0].text in [text for _, text in page.all("p", "block__text")]
     assert page.one("p", "block__section") == "Career › Breakthrough"
     assert {text for _, text in page.all("span", "block__source")} == {"From en.wikipedia.org"}
@@ -155,7 +163,7 @@ def test_a_passage_of_a_pdf_opens_it_at_its_page(outsider: Person, url: str, sec
 def test_a_block_that_adds_nothing_is_not_where_the_answer_was_found(outsider: Person) -> None:
     faint = replace(ODYSSEY[1], offers={"Stanley Kubrick": 0.0001})
     page = Page(_source(outsider, stored.store(stored.payload((ODYSSEY[0], faint, *ODYSSEY[2:])))))
-    assert page.one("p", "answer__compare").startswith("Found in 2001: A Space Odyssey · 5 blocks")
+    assert page.one("p", "answer__compare").startswith("Found in 2001: A Space Odyssey · 5 passages")
     assert page.one("p", "evidence__state").startswith("The answer is marked in 2 of 5;")
 
 
@@ -178,7 +186,7 @@ def test_all_outcomes_make_up_a_hundred_per_cent(outsider: Person) -> None:
     page = Page(source)
     assert [text for _, text in page.all("span", "other__text")] == [
         "Stanley Kubrick", "Arthur C. Clarke", "Ridley Scott",
-        "No answer in these blocks", "All other readings together",
+        "No answer in these passages", "All other readings together",
     ]  # fmt: skip
 
 
@@ -189,13 +197,19 @@ def test_wordings_of_the_other_outcomes_are_named(outsider: Person) -> None:
     assert [text for _, text in page.all("p", "other__also")] == ["also read as “Arthur Clarke”, “Clarke”"]
 
 
+def test_no_value_of_a_block_is_empty_to_a_screen_reader(outsider: Person) -> None:
+    """Bars say nothing to it, so each stands beside its figure."""
+    page = Page(_source(outsider, stored.store()))
+    assert len(page.all("svg", "bar")) > 20 and all(text for _, text in page.all("dd"))
+
+
 def test_what_answered_and_how_long_it_took(outsider: Person) -> None:
     page = Page(_source(outsider, stored.store()))
     facts = [text for _, text in page.all("dd")]
     assert "realm-mini 1" in facts and "vital-en 0123456789abcdef" in facts and "gen-1" in facts
     stages = [text for attributes, text in page.all("th") if attributes.get("scope") == "row"]
     assert stages[-4:] == [
-        "Turning the question into a vector", "Searching the index", "Reading the blocks", "Adding up",
+        "Turning the question into a vector", "Searching the index", "Reading the passages", "Adding up",
     ]  # fmt: skip
     assert [text for _, text in page.all("td", "num")] == ["11 ms", "4 ms", "0.21 s", "3 ms"]
 
@@ -262,7 +276,7 @@ def test_htmx_gets_what_changes_and_the_reader_is_told(outsider: Person) -> None
     page = Page(source)
     assert page.all("div", "outcome")
     announced = next(text for attributes, text in page.all("p") if attributes.get("id") == "announcer")
-    assert announced == "Without 1 of 5 blocks: Arthur C. Clarke, as likely as not, confidence 42 %."
+    assert announced == "Without 1 of 5 passages: Arthur C. Clarke, as likely as not, confidence 42 %."
 
 
 def test_going_back_in_the_browser_gets_the_whole_page(outsider: Person) -> None:
@@ -289,14 +303,21 @@ def test_no_answer_is_said_and_the_evidence_shown(outsider: Person) -> None:
     page = Page(source)
     assert page.one("p", "answer__text") == "No answer found"
     # Not in words: unlike a confidence, this probability is not calibrated.
-    assert page.one("p", "answer__reason").startswith("The model finds no answer in these blocks, with a prob")
+    assert page.one("p", "answer__reason").startswith("The model finds no answer in these passages, with a prob")
     assert "“Stanley Kubrick”, 52.0 %" in page.one("p", "answer__reason")
-    assert page.one("p", "answer__compare").startswith("5 blocks read in ")
+    assert page.one("p", "answer__compare").startswith("5 passages read in ")
     assert "share of the answer" not in source  # there is none that a block could have a share of
     assert len(page.all("article", "block")) == 5 and page.all("mark") == []
     rows, total = sum_rows(source)
     assert total[0] == pytest.approx(sum(b.prior * (b.null or 0) for b in blocks))
     assert sum(tenths(product[1]) for _, _, product in rows) == tenths(total[1])
+
+
+def test_what_is_not_certain_is_not_said_as_if_it_were(outsider: Person) -> None:
+    blocks = tuple(replace(block, null=0.9999) for block in ODYSSEY)
+    page = Page(_source(outsider, stored.store(stored.payload(blocks, explains="no_answer"))))
+    assert "with a probability of > 99 %." in page.one("p", "answer__reason").replace("\xa0", " ")
+    assert page.one("p", "evidence__now").replace("\xa0", " ") == "No answer > 99 %"
 
 
 def test_a_guess_that_is_not_sure_enough_says_how_sure_it_must_be(outsider: Person) -> None:

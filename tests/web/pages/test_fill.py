@@ -78,7 +78,7 @@ def test_a_block_says_what_it_counted_for(engine: FakeEngine, outsider: Person) 
         expected = [block.prior, likelihood, block.prior * likelihood / total, math.log(likelihood / 0.0001)]
         assert [value for value, _ in figures(part)][:4] == pytest.approx(expected)
     best, null = block_part(source, str(POLYGON.block_id)), block_part(source, "null")
-    assert "<mark>Fermat</mark>" in best and "best block" in best
+    assert "<mark>Fermat</mark>" in best and "best passage" in best
     assert "9,000 times as likely as with none" in " ".join(Page(best).one("ul", "explain").split())
     assert "The null block" in null and "<mark>" not in null and "In its article" not in null
 
