@@ -19,7 +19,8 @@ GUESTS = ["guest-plain-test", "guest-casual-test", "guest-none-test"]
 TESTS = ["kinds-test", "kinds-none-test", "first-test", "early-test", "early-none-test", "plain-test"]
 CALLERS = ["caller-plain-test", "caller-casual-test", "caller-none-test"]
 NEIGHBOURS = ["neighbour-plain-test", "neighbour-casual-test", "neighbour-none-test"]
-MEASURED = [*DEVELOPMENT, *OTHER_LANGUAGES, *GUESTS, *CALLERS, *NEIGHBOURS, *TESTS]
+TRAVELLERS = ["traveller-plain-test", "traveller-casual-test", "traveller-none-test"]
+MEASURED = [*DEVELOPMENT, *OTHER_LANGUAGES, *GUESTS, *CALLERS, *NEIGHBOURS, *TRAVELLERS, *TESTS]
 # What each file that is learnt from must not share a question with. Of plain-train, which is older than most of the
 # others, `mine --without` leaves out the rest.
 MEASURED_BY = {
@@ -29,6 +30,8 @@ MEASURED_BY = {
     "people-more-train": MEASURED,
     "people-more-none-train": MEASURED,
     "words-train": MEASURED,
+    "varied-train": MEASURED,
+    "varied-none-train": MEASURED,
 }
 
 
@@ -40,6 +43,8 @@ def read(name: str) -> list[Question]:
 UNANSWERABLE = (
     "people-none-train",
     "people-more-none-train",
+    "varied-none-train",
+    "varied-none-dev",
     "examiner-none-dev",
     "unanswerable-dev",
     "visitor-none-dev",
@@ -47,6 +52,7 @@ UNANSWERABLE = (
     "guest-none-test",
     "caller-none-test",
     "neighbour-none-test",
+    "traveller-none-test",
     "kinds-none-dev",
     "kinds-none-test",
     "early-none-dev",
