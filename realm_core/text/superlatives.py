@@ -39,12 +39,13 @@ _RANKING: Final = (
     "quickest slowest heaviest lightest hottest coldest driest wettest brightest richest poorest hardest "
     "strongest busiest"
 ).split()
+_ON_LAND: Final = frozenset("land terrestrial".split())
 _NOUNS: Final = 4  # words after a superlative among which its noun is looked for
 _SAY_NOTHING: Final = frozenset("chemical known living extant existing ever single individual".split())  # among these
 _KINDS: Final = ("species", "type", "kind", "breed", "member")  # "the largest species of bird" is of birds
 _ENDS: Final = "in|of|on|by|to|at|and|or|is|was|that|which|after|with|within|for|among|the|ever"  # the nouns
 _SUPERLATIVE: Final = re.compile(
-    rf"(?P<among>\b(?:one|some|two|three|among) (?:of )?(?:the )?(?:world's )?)?"
+    rf"(?P<among>\b(?:one|some|two|three|among) (?:of )?(?:the )?(?:world's )?)?(?P<are>\bare (?:the )?(?:world's )?)?"
     rf"(?:\b(?P<ordinal>{'|'.join(_ORDINALS)})[ -])?"
     rf"\b(?P<superlative>{'|'.join(_RANKING)}|most [a-z]{{4,}})"
     rf"(?P<nouns>(?:[ -](?!(?:{_ENDS})\b)[a-z']+){{0,{_NOUNS}}})"
@@ -179,8 +180,12 @@ def ranked_in(text: str) -> list[Ranked]:
 def _ranked(match: re.Match[str], named: re.Match[str], plain: str, written: str) -> Ranked:
     """named: the match with the nouns of this one."""
     words = [word for word in re.findall(r"[a-z']+", named["kind"] or named["nouns"]) if word not in _SAY_NOTHING]
+    if match["are"] is not None:  # "giraffes are the tallest animals" tells of one kind's rank
+        words = [re.sub("(?<=[a-z]{2})s$", "", re.sub("ies$", "y", word)) for word in words]
     nouns = frozenset(words)
     superlative = SAME.get(match["superlative"], match["superlative"])
+    if superlative == "highest":  # nothing is tall in water
+        nouns -= _ON_LAND
     if superlative == "highest" and nouns & _SUMMITS:
         nouns = nouns - _SUMMITS | {"mountain"}
     sentence = max(plain.rfind(end, 0, match.start()) for end in (". ", ";")) + 1
