@@ -1,0 +1,31 @@
+"""A calibration is refused before it starts if its questions cannot show when to be silent.
+
+Importing this module registers it for the jobs that people start, by page and by REST alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from realm_core.questions.question_file import read_questions
+from webapp.jobs.service import PREPARATIONS
+from webapp.kinds import ParameterError
+from webapp.models import JobKind, QuestionSet
+from webapp.storage.places import resolve
+
+
+def _prepare(parameters: Mapping[str, Any], _by: User) -> None:
+    """ParameterError unless some of the questions have answers and some have none."""
+    sets = QuestionSet.objects.filter(pk__in=parameters["questions"])
+    answerable = {bool(one.answers) for each in sets for one in read_questions(resolve(each.path), answerable=None)}
+    if answerable != {True, False}:
+        lacking = "without an answer (`[]`)" if answerable == {True} else "with answers"
+        raise ParameterError(
+            {"questions": f"must have some {lacking}, too: silence is weighed against right answers. Add such a set."}
+        )
+
+
+PREPARATIONS[JobKind.CALIBRATE] = _prepare
