@@ -21,8 +21,8 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from datetime import datetime
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
 
