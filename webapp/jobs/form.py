@@ -37,7 +37,7 @@ _QUOTED: Final = 80  # characters of a wrong line that are shown
 # Settings that people often change, of a job and of a stage of one; the others are folded away.
 _SHOWN_FIRST: Final = frozenset(
     "name source file corpus_name steps epochs batch learning_rate query_lr reader_lr head_lr pairs k refresh "
-    "refresh_every retriever normalisation sample leave_out_measured".split()
+    "refresh_every retriever normalisation sample why leave_out_measured".split()
 )
 _SHOWN_FIRST_OF_STAGE: Final = frozenset("steps epochs batch k refresh_every".split())
 
