@@ -283,7 +283,7 @@ def test_causes_are_counted_and_each_question_has_its_own(explained: Evaluation,
     page = text_of(staff.client.get(f"/manage/evaluations/{explained.pk}/"))
     assert "Misread 2 of 4 the blocks read that say it were read as another answer" in page
     assert "Not in the corpus 1 of 4" in page and "Not retrieved 0 of 4" in page
-    assert "Withheld 0 of 4" in page and "Outweighed 0 of 4" in page
+    assert "Right, but withheld 0 of 4" in page and "Outweighed 0 of 4" in page
     chosen = staff.client.get(f"/manage/evaluations/{explained.pk}/?cause=misread").content.decode()
     assert "1961" in chosen and "Paro" in chosen and "Osmium" not in chosen and "Iron" not in chosen
     assert staff.client.get(f"/manage/evaluations/{explained.pk}/?cause=none").status_code == 200
@@ -309,7 +309,7 @@ def test_causes_are_compared_where_both_were_looked_for(
     causes = ("right", "misread", "right", "withheld")
     other = measured(second.model, second.index, second.questions, ANSWERS, causes=causes)
     rows = text_of(staff.client.get(f"/manage/compare/{explained.pk}/{other.pk}/"))
-    assert "Misread 50.0 % 25.0 % −25.0" in rows and "Withheld 0.0 % 25.0 % +25.0" in rows
+    assert "Misread 50.0 % 25.0 % −25.0" in rows and "Right, but withheld 0.0 % 25.0 % +25.0" in rows
     assert "That was not looked for." in text_of(staff.client.get(f"/manage/evaluations/{second.pk}/"))
 
 

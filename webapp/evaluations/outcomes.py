@@ -24,7 +24,11 @@ _SAYS: Final = {
     UNANSWERABLE: "an answer was given, and there is none",
 }
 
-_TITLES: Final = {"not_in_corpus": "Not in the corpus", UNANSWERABLE: "Answered without an answer"}
+_TITLES: Final = {
+    "withheld": "Right, but withheld",
+    "not_in_corpus": "Not in the corpus",
+    UNANSWERABLE: "Answered without an answer",
+}
 
 
 class QuestionOutcome(StrEnum):
