@@ -12,7 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.contrib import messages
-from django.db.models import Case, When
+from django.db.models import Case, QuerySet, When
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -27,7 +27,16 @@ from webapp.jobs import service as jobs
 from webapp.jobs.form import differing
 from webapp.jobs.logs import open_log
 from webapp.kinds import KINDS, Input
-from webapp.models import AuditEntry, Deployment, IndexGeneration, Job, JobState, ModelVersion
+from webapp.models import (
+    AuditEntry,
+    CorpusSnapshot,
+    Deployment,
+    IndexGeneration,
+    Job,
+    JobKind,
+    JobState,
+    ModelVersion,
+)
 from webapp.models.job import ACTIVE
 from webapp.pages.drawing import image
 from webapp.pages.guards import allowed, console_action, console_page, staff_member
@@ -186,11 +195,16 @@ def _made(job: Job) -> dict[str, Any]:
     made = {
         "models": [(model, _searchable(model, active)) for model in job.model_versions.all()],
         "indexes": indexes,
-        "corpora": list(job.corpora.all()),
+        "corpora": list(job.corpora.all()) or list(_read_before(job)),
         "span_sets": list(job.span_sets.select_related("corpus")),
         "evaluations": list(job.evaluations.select_related("questions", "model")),
     }
     return {"made": made if any(made.values()) else {}, "deployed_index": active}
+
+
+def _read_before(job: Job) -> QuerySet[CorpusSnapshot]:
+    """The corpus of which an ingest has read the same articles again."""
+    return CorpusSnapshot.objects.filter(pk=job.result.get("corpus") if job.kind == JobKind.INGEST else None)
 
 
 def _searchable(model: ModelVersion, deployed: int | None) -> IndexGeneration | None:
