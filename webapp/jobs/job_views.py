@@ -204,7 +204,8 @@ def _made(job: Job) -> dict[str, Any]:
 
 def _read_before(job: Job) -> QuerySet[CorpusSnapshot]:
     """The corpus of which an ingest has read the same articles again."""
-    return CorpusSnapshot.objects.filter(pk=job.result.get("corpus") if job.kind == JobKind.INGEST else None)
+    ids = [job.result["corpus"]] if job.kind == JobKind.INGEST and "corpus" in job.result else []
+    return CorpusSnapshot.objects.filter(pk__in=ids)
 
 
 def _searchable(model: ModelVersion, deployed: int | None) -> IndexGeneration | None:
