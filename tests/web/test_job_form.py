@@ -149,6 +149,11 @@ def test_a_person_first_meets_an_ablations_budget_alone() -> None:
     assert not any(group.unfold for group in groups)
 
 
+def test_a_training_says_how_feedback_gets_into_it() -> None:
+    said = {kind: JobForm(KINDS[kind], None, {})["questions"].help_text for kind in ("finetune", "evaluate")}
+    assert "feedback that was accepted" in said["finetune"] and "feedback" not in said["evaluate"]
+
+
 def test_no_form_folds_all_its_settings_away() -> None:
     folded = {kind.kind for kind in startable() for group in JobForm(kind, None, {}).groups() if not group.often}
     assert folded == set()
