@@ -192,10 +192,7 @@ def test_excluded_articles_answer_nothing(deployment: Deployment, tmp_path: Path
     (tmp_path / "titles.json").write_text(json.dumps(["the suez canal", "Mars", "Atlantis"]))
     said = said_of(deployment, tmp_path, {}, "--exclude-titles", tmp_path / "titles.json")
     assert "\n10 questions to train on, 0 held out." in said
-    named = re.search(
-        r"\n2 questions are not learnt, because only articles that are left out hold an answer: (.*)\.\n", said
-    )
-    assert named is not None and named.group(1).count("“") == 2
+    assert re.search(r"\n2 questions are not learnt, because only articles that are left out .*: “.*”, “.*”\.\n", said)
 
 
 def test_a_question_that_nothing_answers_is_named(deployment: Deployment, tmp_path: Path) -> None:
