@@ -13,7 +13,7 @@ from tests.web.conftest import Person
 from tests.web.operating import TokenClient, post, problem
 from webapp.jobs.form import JobForm
 from webapp.kinds import KINDS
-from webapp.models import IndexGeneration, Job, Purpose
+from webapp.models import IndexGeneration, Job, Purpose, SpanSet
 from webapp.questions import service as questions
 
 
@@ -42,6 +42,18 @@ def test_questions_with_and_without_answers_are_both_needed(
     assert page.status_code == 422 and "Must have some without an answer" in unescape(page.content.decode())
     assert 'id="id_questions_error"' in page.content.decode() and not Job.objects.exists()
     body = {"kind": "calibrate", "parameters": {**given, "questions": [with_answers, without]}}
+    assert post(program, "jobs", body).status_code == 201
+
+
+def test_an_ablation_is_measured_by_questions_with_answers(program: TokenClient, index: IndexGeneration) -> None:
+    learnt = questions.record(b'{"question": "Who?", "answers": ["A"]}', "learnt", Purpose.LEARN)
+    spans = SpanSet.objects.create(corpus=index.corpus, path="spans/1", tagger="dates", spans=2, blocks=2)
+    given = {"model": index.model_id, "corpus": index.corpus_id, "spans": spans.pk, "questions": [learnt.pk]}
+    body = {"kind": "ablate", "parameters": {**given, "dev": [recorded("both", ["Goethe"], [])]}}
+    [error] = problem(post(program, "jobs", body), 400)["errors"]
+    assert error["field"] == "parameters.dev" and "an answer to each question" in error["detail"]
+    assert not Job.objects.exists()
+    body["parameters"] |= {"dev": [recorded("asked", ["Goethe"])]}  # type: ignore[operator]
     assert post(program, "jobs", body).status_code == 201
 
 

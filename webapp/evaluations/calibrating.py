@@ -1,4 +1,5 @@
-"""A calibration is refused before it starts if its questions cannot show when to be silent.
+"""A calibration is refused before it starts if its questions cannot show when to be silent, and an ablation if some
+that it is measured by have no answer.
 
 Importing this module registers it for the jobs that people start, by page and by REST alike.
 """
@@ -19,8 +20,7 @@ from webapp.storage.places import resolve
 
 def _prepare(parameters: Mapping[str, Any], _by: User) -> None:
     """ParameterError unless some of the questions have answers and some have none."""
-    sets = QuestionSet.objects.filter(pk__in=parameters["questions"])
-    answerable = {bool(one.answers) for each in sets for one in read_questions(resolve(each.path), answerable=None)}
+    answerable = _answerable(parameters["questions"])
     if answerable != {True, False}:
         lacking = "without an answer (`[]`)" if answerable == {True} else "with answers"
         raise ParameterError(
@@ -28,4 +28,17 @@ def _prepare(parameters: Mapping[str, Any], _by: User) -> None:
         )
 
 
+def _prepare_ablation(parameters: Mapping[str, Any], _by: User) -> None:
+    """ParameterError unless all questions that its rows are measured by have answers."""
+    if False in _answerable(parameters["dev"]):
+        raise ParameterError({"dev": "must have an answer to each question: an ablation measures no silence."})
+
+
+def _answerable(sets: list[int]) -> set[bool]:
+    """Whether there are questions with answers, and without."""
+    found = QuestionSet.objects.filter(pk__in=sets)
+    return {bool(one.answers) for each in found for one in read_questions(resolve(each.path), answerable=None)}
+
+
 PREPARATIONS[JobKind.CALIBRATE] = _prepare
+PREPARATIONS[JobKind.ABLATE] = _prepare_ablation

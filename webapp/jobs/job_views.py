@@ -255,14 +255,16 @@ def progress(job: Job) -> dict[str, Any]:
         return {}
     done, total, rate, left = said["done"], said.get("total"), said.get("rate"), said.get("seconds_left")
     running = job.state == JobState.RUNNING
+    # What an attempt before has reported says nothing of the pace of this one.
+    anew = job.started_at is not None and said.get("time", 0) < job.started_at.timestamp()
     silent_s = timezone.now().timestamp() - said.get("time", 0) if running and said.get("time") else 0
     return {
         "done": done,
         "total": total,
         "unit": said.get("unit", ""),
         "percent": int(100 * done / total) if total else None,  # 100 only if all is done
-        "rate": per_second(rate) if rate and running else "",
-        "left": duration(left) if left is not None and running else "",
+        "rate": per_second(rate) if rate and running and not anew else "",
+        "left": duration(left) if left is not None and running and not anew else "",
         "message": said.get("message", ""),
         "silent": duration(silent_s) if silent_s >= _SILENT_S else "",
     }
