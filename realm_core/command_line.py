@@ -92,7 +92,7 @@ def _add_option(parser: argparse.ArgumentParser, name: str, info: FieldInfo) -> 
         while hasattr(kind, "__metadata__"):
             kind = get_args(kind)[0]
     if kind is bool:
-        options["action"] = "store_false" if info.default else "store_true"
+        options["action"] = argparse.BooleanOptionalAction if info.default else "store_true"
     elif get_origin(kind) is Literal:
         options["choices"] = get_args(kind)
     else:
@@ -103,7 +103,9 @@ def _add_option(parser: argparse.ArgumentParser, name: str, info: FieldInfo) -> 
         del options["default"]
         parser.add_argument(name, **options)
     else:
-        parser.add_argument(_flag(name, info), dest=name, required=info.is_required(), **options)
+        # An action for both --NAME and --no-NAME is given the first.
+        flag = _flag(name, info).replace("--no-", "--", 1) if info.default is True else _flag(name, info)
+        parser.add_argument(flag, dest=name, required=info.is_required(), **options)
 
 
 def _help(kind: Any, info: FieldInfo) -> str:
@@ -112,7 +114,7 @@ def _help(kind: Any, info: FieldInfo) -> str:
         found = extra(info).get("found")
         return f"{help}: {artefact.file}" + (f" (default: found {found})" if found else "")
     if info.default is True:
-        return f"do not: {help}"
+        return f"{help} (default)"
     counts = kind in (int, float) or get_origin(kind) is Literal
     return help if info.is_required() or info.default is None or not counts else f"{help} (default {info.default})"
 

@@ -14,4 +14,5 @@ class WebappConfig(AppConfig):
         from webapp import checks  # noqa: F401  # importing it is what registers them
         from webapp.accounts import sessions  # noqa: F401  # the same
         from webapp.deployments import measuring  # noqa: F401  # the same
+        from webapp.evaluations import calibrating  # noqa: F401  # the same
         from webapp.rest import converters  # noqa: F401  # the same

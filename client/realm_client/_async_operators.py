@@ -148,7 +148,7 @@ class AsyncOperators(AsyncSending):
         return await self._do(Call("GET", f"/evaluations/{evaluation_id}", operating.Evaluation))
 
     def predictions(self, evaluation_id: int, **filters: Filters | None) -> AsyncIterator[operating.Prediction]:
-        """The questions of a measurement, and what was said. Filters: outcome."""
+        """The questions of a measurement, and what was said. Filters: outcome, cause."""
         return self._list(f"/evaluations/{evaluation_id}/predictions", operating.Prediction, filters)
 
     def all_feedback(self, **filters: Filters | None) -> AsyncIterator[operating.Said]:

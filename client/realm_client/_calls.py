@@ -70,12 +70,16 @@ class Call(Generic[T]):
 
 
 class CollectionChanges(TypedDict, total=False):
-    """What is to hold of a collection from now on; what is left out stays. groups: their names."""
+    """What is to hold of a collection from now on; what is left out stays. groups: their names.
+
+    more_readers: more people may read a private one than now; otherwise that is refused.
+    """
 
     title: str
     description: str
     private: bool
     groups: Sequence[str]
+    more_readers: bool
     weight: float
 
 

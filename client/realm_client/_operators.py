@@ -145,7 +145,7 @@ class Operators(Sending):
         return self._do(Call("GET", f"/evaluations/{evaluation_id}", operating.Evaluation))
 
     def predictions(self, evaluation_id: int, **filters: Filters | None) -> Iterator[operating.Prediction]:
-        """The questions of a measurement, and what was said. Filters: outcome."""
+        """The questions of a measurement, and what was said. Filters: outcome, cause."""
         return self._list(f"/evaluations/{evaluation_id}/predictions", operating.Prediction, filters)
 
     def all_feedback(self, **filters: Filters | None) -> Iterator[operating.Said]:

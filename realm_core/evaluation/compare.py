@@ -178,7 +178,7 @@ def _bars(runs: Sequence[Run]) -> dict[str, dict[str, int]]:
     bars: dict[str, dict[str, int]] = {}
     for run, label in zip(runs, labels(runs), strict=True):
         if run.figures.causes is None:
-            raise RealmError(f"{run.path} has no causes of right and wrong answers; evaluate with --why.")
+            raise RealmError(f"{run.path} has no causes of right and wrong answers; evaluate without --no-why.")
         name = f"{label}\n{run.header.questions} ({run.figures.n:,})"
         # Two files may belong to the same evaluation.
         bars[name if name not in bars else f"{name}\n{run.path}"] = run.figures.causes

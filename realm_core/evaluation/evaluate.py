@@ -26,7 +26,7 @@ from realm_core.evaluation.answering_code import answering_code
 from realm_core.evaluation.chart import check_plot, reliability_diagram
 from realm_core.evaluation.figures import summarise
 from realm_core.evaluation.predicting import Predictor
-from realm_core.evaluation.predictions import CODE, Header, Prediction, PredictionFile, read_predictions
+from realm_core.evaluation.predictions import CODE, WHY, Header, Prediction, PredictionFile, read_predictions
 from realm_core.evaluation.retrieving import EngineRetrieving, Retrieving, SparseRetrieving
 from realm_core.evaluation.score_scale import fit_score_scale
 from realm_core.evaluation.tasks import Evaluate
@@ -88,7 +88,7 @@ def _measure(task: Evaluate, activity: Activity) -> None:
             **({"lexical_weight": parts.lexical_weight} if parts.lexical_weight else {}),
             **({} if as_typed else {"spelling": True}),  # likewise
             **({} if task.sample == 0 else {"sample": len(questions)}),
-            **({"why": True} if task.why else {}),
+            **({WHY: True} if task.why else {}),
             CODE: answering_code(),
         },
         model=parts.name,
@@ -114,7 +114,7 @@ def _measure(task: Evaluate, activity: Activity) -> None:
     else:
         with PredictionFile(path, header) as file:
             if file.begun_anew:
-                activity.say("What was predicted before an upgrade is predicted again.")
+                activity.say("What was predicted by other code, or with other causes, is predicted again.")
             if file.count:
                 activity.say(f"Resuming after {file.count:,} of {len(questions):,} questions.")
             file.extend(watched(file.count))

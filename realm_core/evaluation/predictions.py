@@ -5,7 +5,8 @@
     …
 
 Lines are only appended. A process killed at any time leaves complete lines and perhaps an incomplete last one; the next
-run truncates that and continues after the complete ones. If an upgrade has changed the code meanwhile, it begins anew.
+run truncates that and continues after the complete ones. If an upgrade has changed the code meanwhile, or causes are
+wanted and were not, or the other way round, it begins anew.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from realm_core.files import disk_errors, parse_json
 from realm_core.questions.answers import holds_answer
 
 FORMAT = 1
-CODE = "code"  # in the identity
+CODE, WHY = "code", "why"  # in the identity
 _MISSING = object()
 
 
@@ -88,7 +89,8 @@ class Prediction:
 class PredictionFile:
     """A file to append predictions to; `with` locks it. `count`: the number of its predictions.
 
-    begun_anew: whether there were some, but not all, that other code has made; they are gone.
+    begun_anew: whether there were some, but not all, that other code has made, or with causes where now there are
+    none, or without; they are gone.
     `RealmError` if the file has another identity, is in use, or is no file of predictions.
     """
 
@@ -126,7 +128,7 @@ class PredictionFile:
                 for name in {**wanted, **found.identity}
                 if wanted.get(name, _MISSING) != found.identity.get(name, _MISSING)
             ]
-            self.begun_anew = differing == [CODE]
+            self.begun_anew = bool(differing) and set(differing) <= {CODE, WHY}
             if differing and not self.begun_anew:
                 raise RealmError(
                     f"{self._path} holds predictions of another evaluation "
@@ -141,7 +143,9 @@ class PredictionFile:
             complete_bytes += len(line)
         if self.begun_anew:
             if self.count >= self._header.n:
-                raise RealmError(f"{self._path} holds the predictions of other code, all of them; choose another file.")
+                other = "without their causes" if self._header.identity.get(WHY) else "with their causes"
+                what = "of other code" if CODE in differing else other
+                raise RealmError(f"{self._path} holds the predictions {what}, all of them; choose another file.")
             self.count = complete_bytes = 0
         if self.count > self._header.n:
             raise RealmError(

@@ -52,6 +52,10 @@ class Evaluate(Task):
     score_scale: Positive = setting(BM25_SCALE, "factor that makes BM25's scores prior logits")
     as_typed: bool = setting(False, "do not correct the spelling of questions")
     sample: Count = setting(0, "to ask, the same ones every time; 0: all", unit="questions")
+    why: bool = setting(
+        True,
+        "find why each answer was right or wrong: not in the corpus, not retrieved, misread, outweighed or withheld",
+    )
     fit_score_scale: Path | None = runtime(None, help="fit the score scale on these other questions")
     bm25_cache: Path | None = runtime(None, help="folder to cache BM25's index in")
     lexical_weight: float | None = runtime(None, help=LEXICAL, ge=0)
@@ -59,7 +63,6 @@ class Evaluate(Task):
     living: Path | None = runtime(None, help=LIVING)
     device: str = runtime("auto", help=DEVICE)
     predictions: Path | None = runtime(None, help="file of predictions, continued if it exists")
-    why: bool = runtime(False, help="find why each answer was right or wrong")
     plot: Path | None = runtime(None, help="draw the reliability diagram, an SVG")
     as_json: bool = runtime(False, help="print the figures as JSON", flag="--json")
 
@@ -139,7 +142,7 @@ class Compare(Task):
     code = "realm_core.evaluation.compare"
 
     predictions: tuple[Path, ...] = runtime(help="files of predictions, made by `evaluate`", positional=True)
-    why_plot: Path | None = runtime(None, help="draw the causes found by `evaluate --why`, a bar per file, as SVG")
+    why_plot: Path | None = runtime(None, help="draw the causes found by `evaluate`, a bar per file, as SVG")
     coverage_plot: Path | None = runtime(
         None, help="draw the exact match of the most confident answers by their share of the questions, as SVG"
     )

@@ -186,6 +186,9 @@ class _GenerationBuild:
     def partial(self) -> Path:
         return self.output / f".{self.name}.partial"
 
+    def shard_path(self, number: int) -> Path:
+        return self.partial / f"vectors-{number:05d}.safetensors"
+
     def shards(self) -> list[range]:
         """The rows of each shard."""
         rows = len(self.snapshot)
@@ -296,7 +299,9 @@ def _build_shards(
 ) -> list[dict[str, Any]]:
     """Build all shards; their manifest entries."""
     counted = range(len(work.snapshot))
-    activity.progress(0, len(counted), "blocks", "preparing the block embedder")  # not the step before, at 100 %
+    there = sum(len(rows) for number, rows in enumerate(work.shards()) if work.shard_path(number).exists())
+    # Not the step before, at 100 %; nor 0 % of what parts of the job, or an earlier run, have built.
+    activity.progress(there, len(counted), "blocks", "preparing the block embedder")
     embedder = _ShardEmbedder(work, device, tokens)
     return [embedder.shard(number, rows, activity, counted) for number, rows in enumerate(work.shards())]
 
@@ -312,7 +317,7 @@ class _ShardEmbedder:
 
     def shard(self, number: int, rows: range, activity: Activity, counted: range) -> dict[str, Any]:
         """Make a shard unless a valid one exists; its manifest entry. counted: the rows that progress refers to."""
-        path = self._work.partial / f"vectors-{number:05d}.safetensors"
+        path = self._work.shard_path(number)
         dimension = self._work.model.config.dimension
         first = rows.start if len(counted) == len(rows) else 0
         if not _finished(path, len(rows), dimension) and not self._got(path, len(rows), activity):

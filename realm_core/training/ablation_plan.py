@@ -177,7 +177,8 @@ class AblationPlan:
         self._add(AblationStage(stage_id, task, task.output, "steps", work, budget, task.settings.seed))
 
     def _evaluate(self, kind: str, row: str, dev: Path, *, k: int, **fields: Any) -> None:
-        task = Evaluate(questions=dev, k=k, **fields, **self._everywhere)
+        # The tables have no causes, and to find them may take a second for a question.
+        task = Evaluate(questions=dev, k=k, why=False, **fields, **self._everywhere)
         asked, stage_id = self._sizes.dev_asked[dev.stem], StageId(kind, row, dev.stem)
         done = self.run(str(stage_id)).result_file
         self._add(AblationStage(stage_id, task, done, "questions", asked * (1 + k), f"{asked:,} questions"))

@@ -44,6 +44,7 @@ from realm_core.training.tasks import Finetune
 
 _RANKED = 200  # blocks that BM25 ranks for a question
 _LEAST_HELD_OUT = 8
+_NAMED = 5  # questions that are not learnt, in the log
 _ROWS_AT_ONCE = 10_000
 _QUESTIONS_AT_ONCE = 256
 
@@ -178,7 +179,9 @@ def _supervision(
     rankings = [None] * len(texts) if score_scale is None else _rankings(retriever, texts, score_scale, activity)
     learnt: list[Supervised] = []
     held_out: list[Supervised] = []
-    unwanted = set_aside = absent = 0
+    unwanted = 0
+    set_aside: list[str] = []
+    absent: list[str] = []
     for (group, question), own_ids, (everywhere, expressions), ranking in zip(
         questions, ids, found, rankings, strict=True
     ):
@@ -191,13 +194,13 @@ def _supervision(
             learnt.extend([one] * config.repeat.get(group, 1))
             unwanted += config.repeat.get(group, 1) == 0
         elif len(everywhere.rows_O):
-            set_aside += 1
+            set_aside.append(question.question)
         else:
-            absent += 1
+            absent.append(question.question)
     if absent:
-        activity.say(f"{absent:,} questions are not learnt: no block of the corpus holds an answer.")
+        activity.say(_not_learnt(absent, "no block of the corpus holds an answer"))
     if set_aside:
-        activity.say(f"{set_aside:,} questions are not learnt: only articles that are left out hold an answer.")
+        activity.say(_not_learnt(set_aside, "only articles that are left out hold an answer"))
     if not learnt:
         standing = sum(bool(len(one.occurrences.rows_O)) for one in held_out) + unwanted
         why = "The corpus holds an answer to none of the questions"
@@ -205,11 +208,19 @@ def _supervision(
             why = f"The questions with an answer in the corpus, {standing:,}, are all held out or repeated 0 times"
         elif set_aside:
             why = (
-                f"Of the questions, {set_aside:,} have their answers only in articles that are left out, as those that "
-                "sets to measure by are about (in a job: “leave out measured”), and the others none"
+                f"Of the questions, {len(set_aside):,} have their answers only in articles that are left out, as those "
+                "that sets to measure by are about (in a job: “leave out measured”), and the others none"
             )
         raise RealmError(f"{why}; there is nothing to train on.")
     return learnt, held_out
+
+
+def _not_learnt(questions: Sequence[str], why: str) -> str:
+    """How many questions are not learnt and why; the first of them are named, for whoever gave them as corrections."""
+    are = "question is" if len(questions) == 1 else "questions are"
+    named = ", ".join(f"“{one}”" for one in questions[:_NAMED])
+    more = f" and {len(questions) - _NAMED:,} more" if len(questions) > _NAMED else ""
+    return f"{len(questions):,} {are} not learnt, because {why}: {named}{more}."
 
 
 def _rankings(retriever: Retriever, texts: Sequence[str], scale: float, activity: Activity) -> list[Ranking]:

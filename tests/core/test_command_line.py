@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -13,7 +14,9 @@ import pytest
 import torch
 
 from realm_core.__main__ import main
+from realm_core.command_line import add_options, argv, task_of
 from realm_core.errors import RealmError, Stopped
+from realm_core.evaluation.tasks import Evaluate
 from realm_core.index.embedding import embed
 from realm_core.model.checkpoint import Model, load_model, new_model
 from realm_core.model.config import ModelConfig
@@ -68,6 +71,15 @@ def test_what_is_wrong_is_one_sentence_and_status_two(
     assert command(*(word for argument in arguments for word in known.get(argument, [argument])), "--quiet") == 2
     printed = capsys.readouterr()
     assert (printed.out, printed.err.strip().splitlines()) == ("", [said])
+
+
+def test_what_is_done_unless_told_otherwise_has_both_flags() -> None:
+    parser = argparse.ArgumentParser()
+    add_options(parser, Evaluate)
+    given = ["--questions", "q.jsonl", "--index", "i"]
+    told = [task_of(Evaluate, parser.parse_args([*given, *more])) for more in ([], ["--why"], ["--no-why"])]
+    assert [one.why for one in told] == [True, True, False]
+    assert [[word for word in argv(one) if "why" in word] for one in told] == [[], [], ["--no-why"]]
 
 
 def test_a_file_in_the_place_of_a_folder_is_a_sentence_before_anything_is_worked_on(

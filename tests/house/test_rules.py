@@ -91,7 +91,7 @@ SUBJECTS: dict[str, set[str]] = {
     "deployments": {"documents", "purges", "evaluations", "jobs"},
     "schedules": {"jobs", "evaluations", "deployments", "artefacts"},
     "accounts": set(),
-    "operations": {"feedback", "jobs"},
+    "operations": {"feedback", "jobs", "sources"},
 }
 # Packages in which a public class name has one meaning, and the names that Django demands of many classes.
 NAMED = ("realm_core", "webapp", "workers")

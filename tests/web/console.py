@@ -12,6 +12,7 @@ from django.conf import settings
 from realm_core.corpus.tables import FORMAT as CORPUS_FORMAT
 from realm_core.evaluation.figures import summarise
 from realm_core.evaluation.predictions import Header, Prediction, PredictionFile, read_predictions
+from realm_core.evaluation.why import Why
 from realm_core.files import sha256_of_file
 from realm_core.index.manifest import FORMAT as INDEX_FORMAT
 from realm_core.model.identity import model_hash
@@ -91,11 +92,13 @@ def measured(
     *,
     answers: Sequence[str] = ANSWERS,
     given: Sequence[int] | None = None,
+    causes: Sequence[str] = (),
     **values: Any,
 ) -> Evaluation:
     """An evaluation in which the model said these answers; an empty one: none is given, or there is none.
 
-    given: the places of the questions that were answered; None: all whose answer is not empty.
+    given: the places of the questions that were answered; None: all whose answer is not empty. causes: why each is
+    right or wrong; none: that was not looked for.
     """
     number = Evaluation.objects.count() + 1
     path = Path(settings.REALM_DATA) / f"predictions-{number}.jsonl"
@@ -106,6 +109,7 @@ def measured(
                 *(question, (answer,) if answer else (), "string", one, 0.75, None),
                 *(one != "" if given is None else place in given, one == answer),
                 *(1 if answer else None, ("A block",), 20.0),
+                why=Why(causes[place]) if causes else None,
             )
             for place, (question, answer, one) in enumerate(zip(ASKED, answers, said, strict=True))
         )

@@ -38,7 +38,8 @@ from webapp.documents.inputs import DocumentInput, File, Text
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, IndexGeneration, Job, JobMetric
 from webapp.operations import backups
 from webapp.serving.engine import holder
-from webapp.storage.places import lock_for_removal
+from webapp.sources import service as sources
+from webapp.storage.places import keep_files, lock_for_removal
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 
@@ -126,6 +127,27 @@ def test_everything_is_as_it_was(data: Path, index: IndexGeneration, tmp_path: P
     assert active is not None
     assert check(active.index).refusal == "" and list(data.glob(".*")) == []  # the files are whole
     assert Deployment.activate(active.index).pk > active.pk  # ids go on where they were
+
+
+def test_files_to_ingest_are_restored_unless_they_are_left_out(data: Path, tmp_path: Path) -> None:
+    towns = sources.add("towns.jsonl", [b"a" * 70_000], by=None)
+    (data / "sources" / ".half.part").write_text("an upload that is under way")
+    said = command("backup", str(tmp_path / "backup.tar"))
+    assert "1 file to ingest, 70,000 bytes, in the backup" in said
+    slim = command("backup", str(tmp_path / "slim.tar"), "--without-sources")
+    assert f"the files to ingest, in {data / 'sources'}" in slim
+    assert (tmp_path / "slim.tar").stat().st_size < 70_000 < (tmp_path / "backup.tar").stat().st_size
+    empty(data)
+    command("restore", str(tmp_path / "backup.tar"))
+    assert sources.sources() == [towns] and list(contents(data / "sources")) == ["towns.jsonl"]
+
+
+def test_a_file_to_ingest_is_not_removed_while_it_is_backed_up(data: Path) -> None:
+    sources.add("towns.jsonl", [b"{}"], by=None)
+    with keep_files(), pytest.raises(RealmError, match="A backup is being written"):
+        sources.remove("towns.jsonl", by=None)
+    sources.remove("towns.jsonl", by=None)
+    assert sources.sources() == []
 
 
 def test_what_lies_elsewhere_is_named(data: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from django import forms
 from realm_core.settings import ANY, FILE, Setting, flat
 from realm_core.training.ablation import ROWS, AblationConfig
 from realm_core.training.config import FinetuneConfig
+from tests.web import console
 from tests.web.conftest import Person
 from tests.web.console import another_model
 from tests.web.operating import ablation, question_set
@@ -149,6 +150,11 @@ def test_a_person_first_meets_an_ablations_budget_alone() -> None:
     assert not any(group.unfold for group in groups)
 
 
+def test_a_training_says_how_feedback_gets_into_it() -> None:
+    said = {kind: JobForm(KINDS[kind], None, {})["questions"].help_text for kind in ("finetune", "evaluate")}
+    assert "feedback that was accepted" in said["finetune"] and "feedback" not in said["evaluate"]
+
+
 def test_no_form_folds_all_its_settings_away() -> None:
     folded = {kind.kind for kind in startable() for group in JobForm(kind, None, {}).groups() if not group.often}
     assert folded == set()
@@ -175,7 +181,7 @@ def posted(values: dict[str, Any], **changed: Any) -> dict[str, Any]:
 
 
 def test_what_is_typed_is_what_the_ablation_gets(staff: Person) -> None:
-    values = ablation()
+    values = ablation() | {"dev": [console.question_set("asked").pk]}  # which has a file
     changed = {"rows": ["bm25", "baseline"], "ict.steps": "7", "finetune.repeat": "learnt = 2", "pretrain.title": "on"}
     response = staff.client.post("/manage/jobs/new/ablate/", posted(values, **changed))
     assert response.status_code == 302, response.content.decode()

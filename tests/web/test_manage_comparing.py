@@ -16,7 +16,7 @@ from tests.web.conftest import Person
 from tests.web.console import ANSWERS, another_model, measured, question_set, write_files
 from tests.web.operating import TokenClient, problem, walk
 from tests.web.pages import stored
-from tests.web.pages.pages import Page
+from tests.web.pages.pages import Page, text_of
 from webapp.evaluations import service as comparing
 from webapp.evaluations.outcomes import Predicted
 from webapp.evaluations.service import Candidate, Differ
@@ -268,6 +268,49 @@ def test_the_cause_is_said_if_it_was_looked_for() -> None:
     assert Predicted(1, Prediction(*about)).cause == ""
     for cause in (*CAUSES, UNANSWERABLE):
         assert bool(Predicted(1, Prediction(*about, why=Why(cause))).cause) == (cause != "right")
+
+
+@pytest.fixture
+def explained(both: tuple[Evaluation, Evaluation]) -> Evaluation:
+    """The first of both again, with causes."""
+    first, _ = both
+    assert first.index is not None
+    said, causes = (ANSWERS[0], "1961", "Paro", "Iron"), ("right", "misread", "misread", "not_in_corpus")
+    return measured(first.model, first.index, first.questions, said, causes=causes)
+
+
+def test_causes_are_counted_and_each_question_has_its_own(explained: Evaluation, staff: Person) -> None:
+    page = text_of(staff.client.get(f"/manage/evaluations/{explained.pk}/"))
+    assert "Misread 2 of 4 the blocks read that say it were read as another answer" in page
+    assert "Not in the corpus 1 of 4" in page and "Not retrieved 0 of 4" in page
+    assert "Right, but withheld 0 of 4" in page and "Outweighed 0 of 4" in page
+    chosen = staff.client.get(f"/manage/evaluations/{explained.pk}/?cause=misread").content.decode()
+    assert "1961" in chosen and "Paro" in chosen and "Osmium" not in chosen and "Iron" not in chosen
+    assert staff.client.get(f"/manage/evaluations/{explained.pk}/?cause=none").status_code == 200
+
+
+def test_causes_over_rest(explained: Evaluation, program: TokenClient) -> None:
+    address = f"/api/v1/evaluations/{explained.pk}"
+    counts = dict.fromkeys(CAUSES, 0) | {"right": 1, "misread": 2, "not_in_corpus": 1}
+    assert program.get(address).json()["figures"]["why"] == counts
+    found = program.get(f"{address}/predictions?cause=misread").json()["results"]
+    assert [(one["number"], one["cause"]) for one in found] == [(2, "misread"), (3, "misread")]
+    assert program.get(f"{address}/predictions?cause=misread&outcome=right").json()["results"] == []
+    problem(program.get(f"{address}/predictions?cause=else"), 400)
+
+
+def test_causes_are_compared_where_both_were_looked_for(
+    both: tuple[Evaluation, Evaluation], explained: Evaluation, staff: Person
+) -> None:
+    second = both[1]
+    plain = staff.client.get(f"/manage/compare/{explained.pk}/{second.pk}/").content.decode()
+    assert "Misread" not in plain
+    assert second.index is not None
+    causes = ("right", "misread", "right", "withheld")
+    other = measured(second.model, second.index, second.questions, ANSWERS, causes=causes)
+    rows = text_of(staff.client.get(f"/manage/compare/{explained.pk}/{other.pk}/"))
+    assert "Misread 50.0 % 25.0 % −25.0" in rows and "Right, but withheld 0.0 % 25.0 % +25.0" in rows
+    assert "That was not looked for." in text_of(staff.client.get(f"/manage/evaluations/{second.pk}/"))
 
 
 def test_with_one_model_there_is_nothing_to_compare(staff: Person) -> None:

@@ -81,6 +81,15 @@ def test_the_page_says_when_its_process_has_been_silent(staff: Person, ago_s: in
     assert "last reported" not in page(staff, ended).content.decode()
 
 
+def test_a_resumed_job_shows_no_pace_of_the_attempt_before(staff: Person) -> None:
+    now = timezone.now()
+    reported = {"done": 3, "total": 9, "unit": "steps", "rate": 5.0, "seconds_left": 1.2, "time": now.timestamp()}
+    for started_s, shown in ((-60, True), (1, False)):
+        running = job(state=JobState.RUNNING, progress=reported, started_at=now + timedelta(seconds=started_s))
+        text = page(staff, running).content.decode()
+        assert ("steps a second" in text) is shown and ("left" in text.split("Created")[0]) is shown
+
+
 # ── Interrupted ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -119,6 +119,14 @@ def test_what_is_given_is_what_is_described(client: Client, engine: FakeEngine) 
     assert evidence.keys() == described.keys()
 
 
+def test_an_answer_says_how_sure_it_is_and_had_to_be(client: Client, engine: FakeEngine) -> None:
+    engine.value |= {"min_confidence": 0.455, "confidence_offset": 3.0}
+    told = call(client, "tools/call", ASK).json()["result"]["structuredContent"]
+    kept = client.get(f"/api/v1/answers/{told['id']}").json()
+    names = ("confidence", "min_confidence", "min_probability")
+    assert [told[name] for name in names] == [kept[name] for name in names] and told["min_confidence"] == 0.455
+
+
 # ---- who may, and how much
 
 

@@ -243,12 +243,16 @@ def test_several_people_on_one_question() -> None:
     assert row["answer_ids"] == [str(one.pk) for one in reversed(asked)]  # the newest word first
 
 
-def test_what_is_measured_by_is_not_taken_from_feedback() -> None:
+def test_what_is_measured_by_is_not_taken_from_feedback(staff: Person, client: Any) -> None:
     questions.record(lines("Who directed 2001: A Space Odyssey?"), "measured", Purpose.MEASURE)
     said(right=True)
     assert questions.feedback_questions(hidden=()) == []
-    with pytest.raises(RealmError, match="has been accepted yet"):
+    with pytest.raises(RealmError, match="accepted yet, besides 1 on questions that models are measured by"):
         questions.record_feedback("feedback-1", by=None)
+    said("Who wrote it?", right=False, better_answer="Arthur C. Clarke")
+    client.force_login(staff.user)
+    page = client.post(reverse("manage-questions-from-feedback"), {"name": "feedback-1"}, follow=True).content.decode()
+    assert "Left out, because models are measured by their questions: 1." in page and "1 question." in page
 
 
 def test_what_was_answered_from_a_private_collection_is_in_no_set(staff: Person, client: Any) -> None:

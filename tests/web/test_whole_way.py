@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from tests.tiny import tiny_deployment, tiny_filler
 from tests.web.command_line import command
+from tests.web.conftest import Person
+from tests.web.operating import job as stored_job
 from tests.web.pages.pages import figures
 from webapp.artefacts.registering import record_corpus, record_index, record_model
 from webapp.deployments.service import deploy
@@ -137,6 +140,21 @@ def test_recording_again_changes_nothing(deployed: Deployment, folders: tuple[Pa
     assert record_corpus(folders[2]) == CorpusSnapshot.objects.get()
     assert record_model(folders[0]) == ModelVersion.objects.get()
     assert record_index(folders[1]) == IndexGeneration.objects.get()
+
+
+def test_the_same_articles_under_another_name_are_the_corpus_that_was_there(
+    deployed: Deployment, folders: tuple[Path, Path, Path], tmp_path: Path, staff: Person
+) -> None:
+    there = CorpusSnapshot.objects.get()
+    again = tmp_path / "again" / there.snapshot_id
+    shutil.copytree(folders[2], again)
+    reading = stored_job(kind="ingest", state="succeeded", result={"corpus": there.pk})
+    assert record_corpus(again, job=reading).path == there.path
+    said = staff.client.get(f"/manage/jobs/{reading.pk}/").content.decode()
+    assert f'id="made-corpus-{there.pk}"' in said and "It was there already" in said
+    shutil.move(folders[2], tmp_path / "lost")
+    assert record_corpus(again, job=reading).path == str(again)
+    shutil.move(tmp_path / "lost", folders[2])
 
 
 @pytest.mark.django_db

@@ -111,4 +111,12 @@ EVALUATION: Final[dict[str, Any]] = {
     "job": _JOB,
     "created_at": _AT,
 }
-EVALUATION_MORE: Final[dict[str, Any]] = {"figures": {"n": 500, "exact_match": 0.25, "recall@5": 0.5}}
+_WHY: Final = {
+    "right": 110,
+    "withheld": 15,
+    "outweighed": 40,
+    "misread": 85,
+    "not_retrieved": 200,
+    "not_in_corpus": 50,
+}
+EVALUATION_MORE: Final[dict[str, Any]] = {"figures": {"n": 500, "exact_match": 0.25, "recall@5": 0.5, "why": _WHY}}

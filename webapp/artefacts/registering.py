@@ -22,8 +22,15 @@ from webapp.storage.places import models_dir, portable, resolve
 
 
 def record_corpus(folder: Path, *, job: Job | None = None) -> CorpusSnapshot:
-    """Record the corpus snapshot in `folder`, made by `job`."""
+    """Record the corpus snapshot in `folder`, made by `job`.
+
+    If a job read the same articles as an existing corpus, under another name perhaps, that row does not change: edits
+    above it are kept by its name.
+    """
     manifest = _manifest(folder, "a corpus snapshot", {"snapshot_id", "name", "articles", "blocks"})
+    known = CorpusSnapshot.objects.filter(snapshot_id=manifest["snapshot_id"]).first()
+    if known is not None and job is not None and (resolve(known.path) / "manifest.json").exists():
+        return known
     snapshot, _ = CorpusSnapshot.every.update_or_create(
         snapshot_id=manifest["snapshot_id"],
         defaults={"path": portable(folder), "removed_at": None},

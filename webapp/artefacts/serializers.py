@@ -168,7 +168,10 @@ class EvaluationSerializer(RecordSerializer):
 class EvaluationDetailSerializer(EvaluationSerializer):
     """A measurement with everything that was measured."""
 
-    figures = serializers.DictField(help_text="Everything that `realm_core evaluate` measured.")
+    figures = serializers.DictField(
+        help_text="Everything that `realm_core evaluate` measured. `why`: the number of questions by cause, as `cause` "
+        "of a prediction; it is missing where causes were not looked for."
+    )
 
     class Meta(EvaluationSerializer.Meta):
         fields = [*EvaluationSerializer.Meta.fields, "figures"]

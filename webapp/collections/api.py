@@ -47,6 +47,7 @@ _SETTINGS: Final = {
     "groups": ["board members"],
     "weight": 1.5,
 }
+_PUBLISHED: Final = {"private": False, "more_readers": True}
 _RECORDED: Final = given("Collection", {"name": "board", **_SETTINGS}, 200, 201)
 
 
@@ -104,6 +105,11 @@ class CollectionSettingsSerializer(StrictSerializer):
         help_text="Names of the groups that read it; only a private one has any. "
         "The group curators is a role, too: its members review feedback and see evaluations.",
     )
+    more_readers = StrictBooleanField(
+        default=False,
+        help_text="Whether more people may read a private one, and answers from it, than now; it is refused otherwise "
+        "(409).",
+    )
     weight = StrictFloatField(
         required=False,
         help_text="What the prior of its blocks is multiplied by before it is normalised: "
@@ -145,18 +151,21 @@ class CollectionView(OperatorView):
         "set_collection",
         "Set up a collection",
         "A new one, or one that documents have already. The next question goes by it. Make a private one "
-        "before you add documents to it.",
+        "before you add documents to it. What lets more people read a private one, as `private` "
+        "false or another group does, is refused (409) without `more_readers`.",
         takes=CollectionSettingsSerializer,
         gives={
             200: RecordedCollectionSerializer,
             201: OpenApiResponse(RecordedCollectionSerializer, description="Nothing was recorded of it before."),
         },
-        examples=[sent("Settings", _SETTINGS), _RECORDED],
+        problems=[409],
+        examples=[sent("Settings", _SETTINGS), sent("For everybody", _PUBLISHED), _RECORDED],
     )
     def put(self, _request: Request, name: str, body: dict[str, Any]) -> Response:
         if "groups" in body:
             body["groups"] = tuple(body["groups"])
-        record, is_new = collections.save(name, CollectionSettings(**body), by=self.operator)
+        more_readers = body.pop("more_readers")
+        record, is_new = collections.save(name, CollectionSettings(**body), by=self.operator, more_readers=more_readers)
         return Response(RecordedCollectionSerializer(record).data, status=201 if is_new else 200)
 
     @operation(

@@ -83,6 +83,10 @@ class KnownCollections:
         return self.readers.get(name, Readers())
 
 
+class MoreReaders(StateConflict):
+    """What is in a private collection would be read by more, and this was not confirmed."""
+
+
 class WouldBePublic(StateConflict):
     """A private collection is to be removed without confirmation that everybody may then read it."""
 
@@ -121,10 +125,13 @@ def recorded(name: str) -> Collection | None:
     return Collection.objects.filter(name=one_line(name)).first()
 
 
-def save(name: str, settings: CollectionSettings, *, by: User | None) -> tuple[Collection, bool]:
+def save(
+    name: str, settings: CollectionSettings, *, by: User | None, more_readers: bool = False
+) -> tuple[Collection, bool]:
     """Keep what is to hold of a collection from now on, and whether it is new; the next question goes by it.
 
-    by: None for the command line. InvalidRequest names what is wrong.
+    by: None for the command line. more_readers: some may read a private one then who may not now; otherwise
+    MoreReaders. InvalidRequest names what is wrong.
     """
     name = one_line(name)
     if not 1 <= len(name) <= LONGEST_NAME:
@@ -134,6 +141,7 @@ def save(name: str, settings: CollectionSettings, *, by: User | None) -> tuple[C
         raise InvalidRequest(FieldError("name", f"There is a collection “{named}”: case and blanks make no other."))
     with transaction.atomic():
         record, is_new = Collection.objects.select_for_update().get_or_create(name=name)
+        before = Readers.of(record)
         for field, value in asdict(settings).items():
             if value is not None and field != "groups":
                 setattr(record, field, value)
@@ -146,6 +154,10 @@ def save(name: str, settings: CollectionSettings, *, by: User | None) -> tuple[C
         record.save()
         if groups is not None:
             record.groups.set(groups)
+        if (then := Readers.of(record)).exceed(before) and not more_readers:
+            raise MoreReaders(
+                f"“{record.name}” is read by {before}, and would be by {then}: confirm that (more_readers)."
+            )
         AuditEntry.record("collection.edit", record.name, by=by, **_audited_settings(record))
     return record, is_new
 

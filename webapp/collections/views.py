@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from webapp.access.roles import CURATORS
 from webapp.collections import service as collections
-from webapp.collections.service import CollectionSettings, Readers, WouldBePublic
+from webapp.collections.service import CollectionSettings, MoreReaders, WouldBePublic
 from webapp.models import Collection
 from webapp.models.collection import LONGEST_NAME
 from webapp.pages.guards import console_action, console_form, console_page, staff_member
@@ -51,21 +51,14 @@ class CollectionForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic 
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        record = self.instance
-        self._now = Readers.of(record) if record.pk else Readers()
-        if not record.private:
+        if not self.instance.private:
             del self.fields["more_readers"]
 
     def clean(self) -> dict[str, Any]:
-        """Groups are of a private collection, and letting more people read one is confirmed."""
+        """Groups are of a private collection."""
         known: dict[str, Any] = self.cleaned_data
-        groups = known.get("groups") or ()
-        if groups and not known.get("private"):
+        if known.get("groups") and not known.get("private"):
             self.add_error("private", "Only a private collection has groups: tick this, or none of them.")
-        then = Readers(frozenset(group.name for group in groups) if known.get("private") else None)
-        if then.exceed(self._now) and not known.pop("more_readers", False):
-            self.add_error("more_readers", f"It is read by {self._now}, and would be by {then}. Confirm that.")
-        known.pop("more_readers", None)
         return known
 
 
@@ -92,9 +85,16 @@ def edit_collection(request: HttpRequest) -> HttpResponse:
     form = CollectionForm(request.POST if request.method == "POST" else None, instance=record)
     if form.is_valid():
         told = form.cleaned_data | {"groups": tuple(group.name for group in form.cleaned_data["groups"])}
-        record, _ = collections.save(name, CollectionSettings(**told), by=staff_member(request))
-        messages.success(request, f"Saved. The next question goes by it, and so does who may read “{record}”.")
-        return redirect("manage-collections")
+        more_readers = told.pop("more_readers", False)
+        try:
+            record, _ = collections.save(
+                name, CollectionSettings(**told), by=staff_member(request), more_readers=more_readers
+            )
+        except MoreReaders as reason:
+            form.add_error("more_readers" if "more_readers" in form.fields else None, str(reason))
+        else:
+            messages.success(request, f"Saved. The next question goes by it, and so does who may read “{record}”.")
+            return redirect("manage-collections")
     context = {"form": form, "name": name, "record": record}
     return render(request, "manage/collection.html", context, status=422 if form.errors else 200)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from webapp.collections.service import KnownCollections, Readers, known
+from webapp.collections.service import KnownCollections, MoreReaders, Readers, known
 from webapp.documents.inputs import ReadDocument
 from webapp.refusals import StateConflict
 
@@ -50,10 +50,6 @@ class Placing:
 
 class NewCollection(StateConflict):
     """A document would be in a collection that is not there, and this was not confirmed."""
-
-
-class MoreReaders(StateConflict):
-    """A document would leave a private collection for more readers, and this was not confirmed."""
 
 
 def require(taken: Sequence[ReadDocument], view: CorpusView, own: str) -> None:

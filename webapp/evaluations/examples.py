@@ -16,5 +16,5 @@ PREDICTION: Final[dict[str, Any]] = {
     "confidence": 0.08,
     "answer_rank": 1,
     "blocks": ["2001: A Space Odyssey", "HAL 9000"],
-    "cause": None,
+    "cause": "misread",
 }

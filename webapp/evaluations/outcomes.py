@@ -9,11 +9,12 @@ from enum import StrEnum
 from typing import Final
 
 from realm_core.evaluation.predictions import Prediction, read_predictions
-from realm_core.evaluation.why import UNANSWERABLE
+from realm_core.evaluation.why import CAUSES, UNANSWERABLE
 from webapp.models import Evaluation
 from webapp.storage.places import resolve
 
-_CAUSES: Final = {
+ALL_CAUSES: Final = (*CAUSES, UNANSWERABLE)
+_SAYS: Final = {
     "right": "",
     "withheld": "the best candidate is right, but was too unlikely to be given",
     "outweighed": "a block that was read says it, but another answer was more probable over all blocks",
@@ -21,6 +22,12 @@ _CAUSES: Final = {
     "not_retrieved": "only blocks that were not read say it",
     "not_in_corpus": "no block of the corpus says it",
     UNANSWERABLE: "an answer was given, and there is none",
+}
+
+_TITLES: Final = {
+    "withheld": "Right, but withheld",
+    "not_in_corpus": "Not in the corpus",
+    UNANSWERABLE: "Answered without an answer",
 }
 
 
@@ -49,9 +56,28 @@ class Predicted:
 
     @property
     def cause(self) -> str:
-        """Why it was not answered right, in words; empty: it was, or that was not looked for (`evaluate --why`)."""
+        """Why it was not answered right, in words; empty: it was, or that was not looked for."""
         why = self.prediction.why
-        return "" if why is None else _CAUSES[why.cause]
+        return "" if why is None else _SAYS[why.cause]
+
+
+@dataclass(frozen=True)
+class CauseCount:
+    """How many of the questions were not answered right for one cause. share: of all that were asked."""
+
+    cause: str
+    questions: int
+    share: float
+
+    @property
+    def title(self) -> str:
+        """The cause as a heading."""
+        return _TITLES.get(self.cause, self.cause.replace("_", " ").capitalize())
+
+    @property
+    def says(self) -> str:
+        """What it means."""
+        return _SAYS[self.cause]
 
 
 @dataclass(frozen=True)
@@ -62,12 +88,26 @@ class QuestionOutcomes:
     shown: list[Predicted]
 
 
-def outcomes(evaluation: Evaluation, show: QuestionOutcome | None) -> QuestionOutcomes:
-    """The questions of an evaluation; `RealmError` if its predictions cannot be read."""
+def causes(evaluation: Evaluation) -> list[CauseCount]:
+    """Why questions were not answered right, in numbers; nothing if that was not looked for."""
+    counts = evaluation.figures.get("why") or {}
+    return [
+        CauseCount(cause, counts[cause], counts[cause] / evaluation.asked)
+        for cause in ALL_CAUSES
+        if cause in counts and cause != "right"
+    ]
+
+
+def outcomes(evaluation: Evaluation, show: QuestionOutcome | None, cause: str | None = None) -> QuestionOutcomes:
+    """The questions of an evaluation, those with one outcome, and one cause of `ALL_CAUSES`, if these are given.
+
+    `RealmError` if its predictions cannot be read.
+    """
     found = list(_predicted(evaluation))
-    return QuestionOutcomes(
-        Counter(one.outcome for one in found), [one for one in found if show is None or one.outcome is show]
-    )
+    shown = [one for one in found if show is None or one.outcome is show]
+    if cause is not None:
+        shown = [one for one in shown if one.prediction.why is not None and one.prediction.why.cause == cause]
+    return QuestionOutcomes(Counter(one.outcome for one in found), shown)
 
 
 def _predicted(evaluation: Evaluation) -> Iterator[Predicted]:

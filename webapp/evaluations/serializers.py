@@ -6,8 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from realm_core.evaluation.why import CAUSES, UNANSWERABLE
-from webapp.evaluations.outcomes import QuestionOutcome
+from webapp.evaluations.outcomes import ALL_CAUSES, QuestionOutcome
 
 
 class PredictionSerializer(serializers.Serializer[Any]):
@@ -41,9 +40,9 @@ class PredictionSerializer(serializers.Serializer[Any]):
         help_text="Titles of the blocks read, the one that contributes most first.",
     )
     cause = serializers.ChoiceField(
-        [*CAUSES, UNANSWERABLE],
+        ALL_CAUSES,
         source="prediction.why.cause",
         allow_null=True,
         default=None,
-        help_text="Why it is right or wrong; null: that was not looked for (`evaluate --why`).",
+        help_text="Why it is right or wrong; null: that was not looked for (`why` of the job).",
     )

@@ -17,7 +17,7 @@ from realm_core.evaluation.figures import RECALL_AT
 from webapp.access.collections import access_of
 from webapp.access.roles import Action
 from webapp.evaluations import service as comparing
-from webapp.evaluations.outcomes import QuestionOutcome, outcomes
+from webapp.evaluations.outcomes import ALL_CAUSES, QuestionOutcome, causes, outcomes
 from webapp.evaluations.service import Candidate, Differ
 from webapp.models import CorpusSnapshot, Deployment, Evaluation, ModelVersion, Purpose, QuestionSet
 from webapp.pages import drawing
@@ -58,16 +58,19 @@ def evaluation_page(request: HttpRequest, pk: int) -> HttpResponse:
     ]
     figures = evaluation.figures
     wanted = request.GET.get("show", QuestionOutcome.WRONG)
-    show = QuestionOutcome(wanted) if wanted in set(QuestionOutcome) else None
+    cause = request.GET.get("cause") if request.GET.get("cause") in ALL_CAUSES else None
+    show = QuestionOutcome(wanted) if wanted in set(QuestionOutcome) and cause is None else None
     context: dict[str, Any] = {
         "evaluation": evaluation,
         "recalls": [(k, figures[f"recall@{k}"]) for k in RECALL_AT if f"recall@{k}" in figures],
         "comparable": comparable,
-        "show": show or "all",
+        "show": "" if cause else show or "all",
+        "causes": causes(evaluation),
+        "cause": cause,
         "kept_back": _is_kept_back(request),
     }
     try:
-        found = outcomes(evaluation, show)
+        found = outcomes(evaluation, show, cause)
     except (RealmError, OSError) as error:
         context["trouble"] = str(error)
     else:
@@ -153,8 +156,10 @@ def comparison(request: HttpRequest, first_pk: int, second_pk: int) -> HttpRespo
     except (RealmError, OSError) as error:
         return render(request, "manage/comparison.html", context | {"trouble": str(error)}, status=422)
     rows = [(f"Recall at {k}", first.figures.get(f"recall@{k}"), second.figures.get(f"recall@{k}")) for k in RECALL_AT]
+    of_second = {one.cause: one for one in causes(second)}
     context |= {
         "compared": compared,
+        "causes": [(one, of_second[one.cause]) for one in causes(first) if one.cause in of_second],
         "edited_between": comparing.edited_between(first, second),
         "upgraded_between": comparing.upgraded_between(first, second),
         "kept_back": _is_kept_back(request),

@@ -33,11 +33,12 @@ from webapp.storage.places import sources_dir
 _FEW: Final = 6  # up to so many settings are all shown at once
 _MOST_DIGITS: Final = 18  # such a number fits into an id column, and into a setting
 _UNREADABLE: Final = object()  # in the place of a value: every check refuses it, and none takes it for a default
+_FROM_FEEDBACK: Final = "; feedback that was accepted is among them once a set was made of it, under Questions"
 _QUOTED: Final = 80  # characters of a wrong line that are shown
 # Settings that people often change, of a job and of a stage of one; the others are folded away.
 _SHOWN_FIRST: Final = frozenset(
     "name source file corpus_name steps epochs batch learning_rate query_lr reader_lr head_lr pairs k refresh "
-    "refresh_every retriever normalisation sample leave_out_measured".split()
+    "refresh_every retriever normalisation sample why leave_out_measured".split()
 )
 _SHOWN_FIRST_OF_STAGE: Final = frozenset("steps epochs batch k refresh_every".split())
 
@@ -218,7 +219,7 @@ def _record_field(one: Input) -> forms.Field:
         "queryset": one.choices(),
         "required": one.required,
         "label": _label(one.name),
-        "help_text": one.help,
+        "help_text": one.help + (_FROM_FEEDBACK if one.limit_to.get("purpose") == Purpose.LEARN else ""),
         "error_messages": {"invalid_choice": "It is not there any more; choose another."},
     }
     if one.many:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.contrib import messages
-from django.db.models import Case, When
+from django.db.models import Case, QuerySet, When
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -27,7 +27,16 @@ from webapp.jobs import service as jobs
 from webapp.jobs.form import differing
 from webapp.jobs.logs import open_log
 from webapp.kinds import KINDS, Input
-from webapp.models import AuditEntry, Deployment, IndexGeneration, Job, JobState, ModelVersion
+from webapp.models import (
+    AuditEntry,
+    CorpusSnapshot,
+    Deployment,
+    IndexGeneration,
+    Job,
+    JobKind,
+    JobState,
+    ModelVersion,
+)
 from webapp.models.job import ACTIVE
 from webapp.pages.drawing import image
 from webapp.pages.guards import allowed, console_action, console_page, staff_member
@@ -186,11 +195,17 @@ def _made(job: Job) -> dict[str, Any]:
     made = {
         "models": [(model, _searchable(model, active)) for model in job.model_versions.all()],
         "indexes": indexes,
-        "corpora": list(job.corpora.all()),
+        "corpora": list(job.corpora.all()) or list(_read_before(job)),
         "span_sets": list(job.span_sets.select_related("corpus")),
         "evaluations": list(job.evaluations.select_related("questions", "model")),
     }
     return {"made": made if any(made.values()) else {}, "deployed_index": active}
+
+
+def _read_before(job: Job) -> QuerySet[CorpusSnapshot]:
+    """The corpus of which an ingest has read the same articles again."""
+    ids = [job.result["corpus"]] if job.kind == JobKind.INGEST and "corpus" in job.result else []
+    return CorpusSnapshot.objects.filter(pk__in=ids)
 
 
 def _searchable(model: ModelVersion, deployed: int | None) -> IndexGeneration | None:
@@ -240,14 +255,16 @@ def progress(job: Job) -> dict[str, Any]:
         return {}
     done, total, rate, left = said["done"], said.get("total"), said.get("rate"), said.get("seconds_left")
     running = job.state == JobState.RUNNING
+    # What an attempt before has reported says nothing of the pace of this one.
+    anew = job.started_at is not None and said.get("time", 0) < job.started_at.timestamp()
     silent_s = timezone.now().timestamp() - said.get("time", 0) if running and said.get("time") else 0
     return {
         "done": done,
         "total": total,
         "unit": said.get("unit", ""),
         "percent": int(100 * done / total) if total else None,  # 100 only if all is done
-        "rate": per_second(rate) if rate and running else "",
-        "left": duration(left) if left is not None and running else "",
+        "rate": per_second(rate) if rate and running and not anew else "",
+        "left": duration(left) if left is not None and running and not anew else "",
         "message": said.get("message", ""),
         "silent": duration(silent_s) if silent_s >= _SILENT_S else "",
     }

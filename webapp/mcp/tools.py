@@ -74,7 +74,7 @@ def _ask(request: Request, **question: Any) -> dict[str, Any]:
         "answer": asked.answer_text,
         "probability": asked.probability,
         "no_answer_probability": asked.no_answer_probability,
-        "confidence": asked.reading["confidence"],
+        **{name: asked.reading[name] for name in _SURENESS},
         "evidence": [_evidence(block) for block in answer_json(asked)["evidence"]],
         **{name: asked.payload[name] for name in _MADE_FROM},
     }
@@ -103,6 +103,7 @@ def _read_block(request: Request, block_id: str) -> dict[str, Any]:
 
 
 _MADE_FROM: Final = ("model", "index", "corpus")
+_SURENESS: Final = ("confidence", "min_confidence", "min_probability")
 _OF_BLOCK: Final = (
     *("rank", "block_id", "title", "section", "url", "licence", "attribution", "text"),
     *("prior", "likelihood", "posterior", "support"),
@@ -139,7 +140,7 @@ TOOLS: Final = {
                         "type": ["number", "null"],
                         "description": "Sum over the blocks read of prior × likelihood; null where there is no answer.",
                     },
-                    **{name: _ANSWER[name] for name in ("no_answer_probability", "confidence")},
+                    **{name: _ANSWER[name] for name in ("no_answer_probability", *_SURENESS)},
                     "evidence": _ANSWER["evidence"]
                     | {"items": object_schema({name: _EVIDENCE[name] for name in _OF_BLOCK} | {"quote": _QUOTE})},
                     **{name: _ANSWER[name] for name in _MADE_FROM},

@@ -34,6 +34,7 @@ class JobKind(enum.StrEnum):
     SPANS = "spans"
     REFRESH = "refresh"
     EVALUATE = "evaluate"
+    CALIBRATE = "calibrate"
     ABLATE = "ablate"
 
 

@@ -2,10 +2,11 @@
 
     about.json       the migrations of the rows, and the list of files
     records.jsonl    all rows, portable between SQLite and PostgreSQL
-    data/…           corpora, models, indexes, edited documents, question sets, span sets, predictions; the secret key
+    data/…           corpora, models, indexes, edited documents, question sets, span sets, predictions; the secret key;
+                     and, unless they are left out, the files to ingest
     checksums.json   the SHA-256 of each of these files
 
-The rows are read first, in one snapshot; the files that they name never change, and retention waits meanwhile, so
+The rows are read first, in one snapshot; the files that they name never change, and removals wait meanwhile, so
 nothing else has to stop. Files outside the data folder and run folders (logs, checkpoints) are left out.
 """
 
@@ -20,6 +21,7 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
@@ -51,7 +53,8 @@ from webapp.models import (
 )
 from webapp.models.process import Process
 from webapp.serving.living import folders_of
-from webapp.storage.places import keep_files, lock_for_removal, portable
+from webapp.sources.service import SourceFile, sources
+from webapp.storage.places import keep_files, lock_for_removal, portable, sources_dir
 
 _PATHS: Final = (
     *((CorpusSnapshot, "path"), (ModelVersion, "path"), (IndexGeneration, "path")),
@@ -64,8 +67,19 @@ _BEFORE: Final = "before-restore"  # folder in the data folder
 _WRITING, _RESTORING = ".backup-", ".restore-"  # what is there meanwhile begins with these
 
 
-def back_up(target: Path) -> list[str]:
-    """Write a backup to `target`, complete or not at all; returns the files that it leaves out.
+@dataclass(frozen=True)
+class WrittenBackup:
+    """What a backup has. outside: the files that it leaves out because they lie outside the data folder.
+
+    sources: the files to ingest that it has.
+    """
+
+    outside: list[str]
+    sources: list[SourceFile]
+
+
+def back_up(target: Path, *, with_sources: bool = True) -> WrittenBackup:
+    """Write a backup to `target`, complete or not at all. with_sources: with the files to ingest.
 
     RealmError if a file that a row names is missing, or `target` cannot be written.
     """
@@ -83,6 +97,8 @@ def back_up(target: Path) -> list[str]:
                 named = {path for record, field in _PATHS for path in _values(record, field) if path}
                 named |= _segments()
             inside = sorted(path for path in named if not Path(path).is_absolute())
+            files = sources() if with_sources else []
+            inside += [portable(sources_dir() / one.name) for one in files]
             if (data / _KEY).exists():
                 inside.append(_KEY)
             about = {"migrations": _migrations(), "paths": inside, "checksums": True}
@@ -94,7 +110,7 @@ def back_up(target: Path) -> list[str]:
                     _pack(archive, Path(folder, name), name, checksums)
                 for path in inside:
                     if not (data / path).exists():
-                        raise RealmError(f"{data / path}, which a record names, does not exist.")
+                        raise RealmError(f"{data / path}, which belongs to the backup, does not exist.")
                     _pack(archive, data / path, f"{_DATA}/{path}", checksums)
                 Path(folder, _CHECKSUMS).write_text(json.dumps(checksums), encoding="utf-8")
                 archive.add(Path(folder, _CHECKSUMS), _CHECKSUMS)
@@ -106,7 +122,7 @@ def back_up(target: Path) -> list[str]:
     finally:
         temporary.unlink(missing_ok=True)
     AuditEntry.record("backup", target.name, by=None)
-    return sorted(named - set(inside))
+    return WrittenBackup(sorted(named - set(inside)), files)
 
 
 def restore(source: Path) -> list[Path]:
@@ -232,7 +248,7 @@ def _pack(archive: tarfile.TarFile, place: Path, name: str, checksums: dict[str,
         return
     with open(place, "rb") as file:
         hashed = _Hashed(file)
-        archive.addfile(archive.gettarinfo(place, name), hashed)
+        archive.addfile(archive.gettarinfo(arcname=name, fileobj=file), hashed)  # of this file, if another replaces it
     checksums[name] = hashed.checksum()
 
 

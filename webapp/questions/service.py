@@ -187,10 +187,14 @@ def feedback_export(by: User | AnonymousUser) -> tuple[str, bytes]:
 
 @dataclass(frozen=True)
 class RecordedFeedback:
-    """A set made of feedback. left_out: feedback on answers that were read from private collections."""
+    """A set made of feedback. left_out: feedback on answers that were read from private collections.
+
+    measured: other feedback that was left out, because models are measured by its questions.
+    """
 
     made: QuestionSet
     left_out: int
+    measured: int
 
 
 def record_feedback(name: str, *, by: User | str | None) -> RecordedFeedback:
@@ -200,12 +204,22 @@ def record_feedback(name: str, *, by: User | str | None) -> RecordedFeedback:
     """
     private = access_of(AnonymousUser()).hidden  # to somebody without an account
     rows = feedback_questions(private)
-    left_out = accepted_count() - accepted_count(private)
+    left_out, measured = accepted_count() - accepted_count(private), _measured_count(private)
     if not rows:
-        besides = f", besides {left_out:,} on answers from private collections" if left_out else ""
+        others = [f"{left_out:,} on answers from private collections"] if left_out else []
+        others += [f"{measured:,} on questions that models are measured by"] if measured else []
+        besides = f", besides {' and '.join(others)}" if others else ""
         raise RealmError(f"No feedback that can be trained on has been accepted yet{besides}.")
     made = record(as_lines(rows), name, Purpose.LEARN, origin="what people said of answers", by=by)
-    return RecordedFeedback(made, left_out)
+    return RecordedFeedback(made, left_out, measured)
+
+
+def _measured_count(hidden: Collection[str]) -> int:
+    """How much accepted feedback is on questions that models are measured by. hidden: as for `feedback_questions`."""
+    measured = _by_normalised_question(Purpose.MEASURE)
+    accepted = Feedback.objects.filter(TEACHES, review=Review.ACCEPTED, answer__in=answers_without(hidden))
+    asked = accepted.values_list("answer__question", flat=True)
+    return sum(normalise_answer(question) in measured for question in asked.iterator())
 
 
 def _read(content: bytes, name: str, *, answerable: bool | None) -> list[Question]:

@@ -94,10 +94,12 @@ def from_feedback(request: HttpRequest) -> HttpResponse:
     except RealmError as error:
         messages.error(request, str(error))
         return redirect("manage-questions")
-    made, left_out = recorded.made, recorded.left_out
+    made = recorded.made
     messages.success(request, _recorded(made))
-    if left_out:
-        messages.warning(request, f"Left out, because the answers are from private collections: {left_out:,}.")
+    if recorded.left_out:
+        messages.warning(request, f"Left out, because the answers are from private collections: {recorded.left_out:,}.")
+    if recorded.measured:
+        messages.warning(request, f"Left out, because models are measured by their questions: {recorded.measured:,}.")
     return redirect("manage-question-set", made.pk)
 
 

@@ -17,7 +17,7 @@ from realm_core.settings import FILE
 from webapp.models import AuditEntry, Job, JobKind
 from webapp.models.job_states import UNFINISHED
 from webapp.refusals import Missing
-from webapp.storage.places import sources_dir
+from webapp.storage.places import lock_for_removal, sources_dir
 
 LARGEST_UPLOAD_BYTES = 512 * 2**20  # larger ones are copied there by hand
 _LEFT_S = 24 * 3600.0  # after which an incomplete upload is abandoned
@@ -97,13 +97,13 @@ def add(name: str, pieces: Iterable[bytes], *, replace: bool = False, by: User |
 
 
 def remove(name: str, *, by: User | str | None) -> None:
-    """Remove a file. Missing if it does not exist, RealmError if an unfinished ingest reads it."""
+    """Remove a file. Missing if it does not exist, RealmError if an unfinished ingest or a backup reads it."""
     found = next((one for one in sources() if one.name == name), None)
     if found is None:
         raise Missing(f"There is no file {quoted(name)} to ingest.")
     _refuse_read(name)
     path = sources_dir() / name
-    with disk_errors(path):
+    with lock_for_removal(), disk_errors(path):
         path.unlink(missing_ok=True)
     AuditEntry.record("source.remove", name, by=by, bytes=found.size_bytes)
 

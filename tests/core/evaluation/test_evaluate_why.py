@@ -36,7 +36,7 @@ def test_why_each_answer_is_right_or_wrong(
         ],
     )
     path = tmp_path / "p.jsonl"
-    evaluate(deployment, asked, "--json", "--why", "--k", 2, "--predictions", path)
+    evaluate(deployment, asked, "--json", "--k", 2, "--predictions", path)
     figures = json.loads(capsys.readouterr().out)
     predictions = list(read_predictions(path))
     counts = Counter(prediction.why.cause for prediction in predictions if prediction.why)
@@ -51,14 +51,17 @@ def test_why_each_answer_is_right_or_wrong(
         if prediction.why.cause == "misread":
             assert prediction.why.right and prediction.why.right.title in prediction.blocks
     plain = tmp_path / "plain.jsonl"
-    evaluate(deployment, asked, "--k", 2, "--predictions", plain)
+    evaluate(deployment, asked, "--no-why", "--k", 2, "--predictions", plain)
     assert "not_in_corpus" not in capsys.readouterr().out
     assert untimed(read_predictions(plain)) == [replace(one, why=None) for one in untimed(predictions)]
     evaluate(deployment, asked, "--why", "--k", 2, "--predictions", path)
     lines = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
     assert lines["not_in_corpus"] == ["1", f"{1 / figures['n']:.1%}"]
-    with pytest.raises(RealmError, match="of another evaluation"):
-        evaluate(deployment, asked, "--why", "--k", 2, "--predictions", plain)
+    with pytest.raises(RealmError, match="holds the predictions without their causes, all of them"):
+        evaluate(deployment, asked, "--k", 2, "--predictions", plain)
+    plain.write_bytes(b"".join(plain.read_bytes().splitlines(keepends=True)[:3]))  # as if it had been stopped
+    evaluate(deployment, asked, "--k", 2, "--predictions", plain)
+    assert untimed(read_predictions(plain)) == untimed(predictions)
 
 
 def test_questions_without_an_answer_are_right_when_none_is_given(

@@ -321,16 +321,29 @@ def test_a_shard_on_the_command_line(deployment: Deployment, tmp_path: Path) -> 
 
 def test_embedding_begins_a_count_of_its_own(deployment: Deployment, tmp_path: Path) -> None:
     """Otherwise the page says “100 %, all blocks tokenised” until the first blocks are embedded."""
-    told: list[tuple[int, int | None, str]] = []
+    embedded = embedded_while_built(deployment, tmp_path)
+    blocks = embedded[-1][1]
+    assert embedded[0] == (0, blocks) and embedded[-1] == (blocks, blocks)
+
+
+def test_embedding_counts_what_parts_have_built(deployment: Deployment, tmp_path: Path) -> None:
+    """Otherwise the page of a job whose shards are there says 0 %."""
+    for number in (0, 2):
+        shard(deployment, tmp_path, number)
+    assert embedded_while_built(deployment, tmp_path, shard_rows=5)[0] == (7, len(ARTICLES))
+
+
+def embedded_while_built(deployment: Deployment, output: Path, **more: Any) -> list[tuple[int, int | None]]:
+    """(done, total) of each report on embedded blocks."""
+    told: list[tuple[int, int | None]] = []
 
     class Listening(Activity):
         def progress(self, done: int, total: int | None, unit: str, message: str = "") -> None:
-            told.append((done, total, unit))
+            if unit == "blocks":
+                told.append((done, total))
 
-    build(deployment.model, deployment.corpus, tmp_path, Listening(quiet=True), name="mine")
-    blocks = told[-1][1]
-    embedded = [(done, total) for done, total, unit in told if unit == "blocks"]
-    assert embedded[0] == (0, blocks) and embedded[-1] == (blocks, blocks)
+    build(deployment.model, deployment.corpus, output, Listening(quiet=True), name="mine", device="cpu", **more)
+    return told
 
 
 # ── What it refuses ─────────────────────────────────────────────────────────────────────────────────────────────────

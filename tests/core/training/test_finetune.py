@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 from collections.abc import Sequence
@@ -191,6 +192,13 @@ def test_excluded_articles_answer_nothing(deployment: Deployment, tmp_path: Path
     (tmp_path / "titles.json").write_text(json.dumps(["the suez canal", "Mars", "Atlantis"]))
     said = said_of(deployment, tmp_path, {}, "--exclude-titles", tmp_path / "titles.json")
     assert "\n10 questions to train on, 0 held out." in said
+    assert re.search(r"\n2 questions are not learnt, because only articles that are left out .*: “.*”, “.*”\.\n", said)
+
+
+def test_a_question_that_nothing_answers_is_named(deployment: Deployment, tmp_path: Path) -> None:
+    asked = write_lines(tmp_path / "q.jsonl", [*questions(), {"question": "Who?", "answers": ["Nobody at all"]}])
+    said = said_of(deployment, tmp_path, {}, "--questions", asked)
+    assert "\n1 question is not learnt, because no block of the corpus holds an answer: “Who?”.\n" in said
 
 
 @pytest.mark.parametrize(("share", "told"), [("1e-6", 1), ("0.0", 0), ("0.5", 0)])

@@ -106,15 +106,32 @@ def _hidden() -> frozenset[str]:
 
 
 def test_a_public_one_goes_at_a_word(program: TokenClient, board: Collection) -> None:
-    assert put(program, "board", {"private": False}).status_code == 200
+    assert put(program, "board", {"private": False, "more_readers": True}).status_code == 200
     assert program.delete("/api/v1/collections/board").status_code == 204
+
+
+def test_more_people_read_one_only_if_that_is_confirmed(program: TokenClient, board: Collection) -> None:
+    Group.objects.create(name="cooks")
+    for wider in ({"private": False}, {"groups": ["board members", "cooks"]}, {"groups": ["cooks"]}):
+        detail = problem(put(program, "board", {**wider, "weight": 3}), 409)["detail"]
+        assert "is read by admins, board members" in detail and "(more_readers)" in detail
+        problem(put(program, "board", {**wider, "more_readers": False}), 409)
+    board.refresh_from_db()
+    assert board.private and board.weight == 2.0 and not AuditEntry.objects.exists()
+    for equal in ({"weight": 3}, {"groups": []}, {"private": True, "groups": []}):
+        assert put(program, "board", equal).status_code == 200
+    with pytest.raises(CommandError, match="would be by admins, cooks"):
+        run("set", "board", "--group", "cooks")
+    assert "admins, cooks" in run("set", "board", "--group", "cooks", "--more-readers")
+    assert put(program, "board", {"private": False, "more_readers": True}).json()["private"] is False
+    assert put(program, "board", {"groups": [], "weight": 1}).status_code == 200, "everybody reads it already"
 
 
 def test_its_page_lets_more_people_read_it_only_if_that_is_confirmed(board: Collection, staff: Person) -> None:
     page, wider = f"{PAGE}?name=board", {"weight": "1"}
     assert "Let more people read it" in staff.client.get(page).content.decode()
     refused = staff.client.post(page, wider)
-    assert refused.status_code == 422 and "would be by everybody who may ask. Confirm that." in refused.content.decode()
+    assert refused.status_code == 422 and "would be by everybody who may ask: confirm that" in refused.content.decode()
     board.refresh_from_db()
     assert board.private
     readers = [Group.objects.create(name=name).pk for name in ("captains", "cooks")]
@@ -150,7 +167,9 @@ def test_groups_are_of_a_private_collection(program: TokenClient, staff: Person)
     assert "curators (a role: they also review feedback and see evaluations)" in said and "editors</label>" in said
     assert not Collection.objects.exists()
     assert put(program, "press", {"private": True, "groups": ["editors"]}).status_code == 201
-    assert put(program, "press", {"private": False}).status_code == 200, "its groups are kept for another time"
+    assert put(program, "press", {"private": False, "more_readers": True}).status_code == 200, (
+        "its groups are kept for another time"
+    )
 
 
 def run(*arguments: str) -> str:

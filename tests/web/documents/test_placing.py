@@ -19,9 +19,10 @@ from tests.web.conftest import Person
 from tests.web.documents.conftest import titles
 from tests.web.operating import TokenClient, post, problem
 from tests.web.pages.pages import text_of
+from webapp.collections.service import MoreReaders
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, OwnText, Text
-from webapp.documents.placing import MoreReaders, NewCollection
+from webapp.documents.placing import NewCollection
 from webapp.documents.viewing import DocumentMissing, show
 from webapp.models import AuditEntry, Collection, CorpusChange, Deployment
 from webapp.refusals import InvalidRequest

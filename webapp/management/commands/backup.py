@@ -8,6 +8,8 @@ from typing import Any
 
 from webapp.management.operator import OperatorCommand
 from webapp.operations import backups
+from webapp.storage.places import sources_dir
+from webapp.text import counted
 
 
 class Command(OperatorCommand):
@@ -15,9 +17,18 @@ class Command(OperatorCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, help="the tar file to write")
+        parser.add_argument(
+            "--without-sources", action="store_true", help="leave out the files to ingest, which may be large"
+        )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        left_out = backups.back_up(options["file"])
-        for path in left_out:
+        written = backups.back_up(options["file"], with_sources=not options["without_sources"])
+        for path in written.outside:
             self.stdout.write(f"Not in the backup, because it lies outside the data folder: {path}")
+        if options["without_sources"]:
+            self.stdout.write(f"Not in the backup, as you said: the files to ingest, in {sources_dir()}")
+        elif written.sources:
+            size = sum(one.size_bytes for one in written.sources)
+            files = counted(len(written.sources), "file")
+            self.stdout.write(f"{files} to ingest, {size:,} bytes, in the backup; --without-sources leaves them out.")
         self.stdout.write(f"{options['file']} has {options['file'].stat().st_size:,} bytes.")

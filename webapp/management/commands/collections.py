@@ -25,6 +25,7 @@ class Command(OperatorCommand):
         change.add_argument("--description")
         change.add_argument("--private", action=BooleanOptionalAction, default=None, help="for admins and groups only")
         change.add_argument("--group", action="append", dest="groups", help="who reads it; may be given several times")
+        change.add_argument("--more-readers", action="store_true", help="more may read a private one than now")
         change.add_argument("--weight", type=float, help="what the prior of its passages is multiplied by")
         remove = actions.add_parser("remove", help="forget what is recorded of one; its documents stay")
         remove.add_argument("name")
@@ -44,7 +45,12 @@ class Command(OperatorCommand):
     def _set(self, options: dict[str, Any]) -> None:
         groups = None if options["groups"] is None else tuple(filter(None, options["groups"]))  # `--group ""`: none
         about = {name: options[name] for name in ("title", "description", "private", "weight")}
-        record, _ = collections.save(options["name"], CollectionSettings(groups=groups, **about), by=None)
+        record, _ = collections.save(
+            options["name"],
+            CollectionSettings(groups=groups, **about),
+            by=None,
+            more_readers=options["more_readers"],
+        )
         self.stdout.write(f"{record.name}  {_described(record)}")
 
     def _list(self) -> None:
