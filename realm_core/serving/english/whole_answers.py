@@ -5,6 +5,8 @@ definition  "What is democracy?", "Who is Angela Merkel?" or "democracy": where 
             it is read. Otherwise the parts compete, and the shortest wins ("government").
 period      "In which years …?", "When did … reign?", "How long did … last?": a year or date that begins or ends a
             period is displayed as the whole of it ("1979 to 1990", "1861 until his assassination in 1865").
+range       "How many species …?", "How heavy is …?": a number that begins or ends a range is displayed with the other
+            ("between 9 and 11"), unless the question asks for one of them ("at most", "the heaviest").
 date        "On what day …?", "birthday of …": a year or month is displayed with its day ("July 20, 1969").
 list        "What are the five boroughs …?": an item with all of its enumeration (`lists.py`).
 species     "What is the scientific name of …?": a genus with the word that makes it a species ("Apis mellifera").
@@ -32,9 +34,16 @@ _ASKS_WHAT = re.compile(
 _ASKS_PERIOD = re.compile(
     r"\b(?:in|during|between|for) (?:which|what) years\b|^(?:which|what) years\b|\bfrom when (?:to|until|till)\b"
     r"|\bhow long (?:did|was|were)\b"
-    r"|\bwhen did\b.*\b(?:reign|rule|serve|last|exist)\b|\bwhen was\b.*\b(?:in power|in office)\b"
+    r"|\bwhen did\b.*\b(?:reign|rule|serve|last|exist|live)\b"
+    r"|\bwhat (?:years|period)\b|\b(?:dates|years)\W*$|\bwhen was\b.*\b(?:in power|in office)\b"
     r"|\bwhen was\b.*\b(?:king|queen|emperor|empress|sultan|khan|pope|president|chancellor|prime minister)\W*$",
     re.IGNORECASE,
+)
+_ASKS_SIZE = re.compile(
+    r"(?!.*\b(?:most|least|(?:max|min)imum|up to|\w+est|more|less|fewer|over|under)\b).*"
+    r"\b(?:how (?:many|much|long|tall|high|big|large|heavy|old|far|deep|wide|fast)"
+    r"|length|height|weight|size|population)\b",
+    re.IGNORECASE | re.DOTALL,
 )
 _ASKS_DATE = re.compile(
     r"(?<!to )\bdate\b|\b(?:what|which) (?:exact )?day\b|\bbirthday\b|\bday and (?:month|year)\b|\bwhen exactly\b"
@@ -49,8 +58,16 @@ _LONGEST_DEFINITION = 250  # characters; of a longer one its first clauses
 _DAY = rf"(?:(?:\d{{1,2}} )?{FULL_MONTH} |{FULL_MONTH} \d{{1,2}}, )"  # before its year
 _DATE = re.compile(rf"{_DAY}?\d{{3,4}}")
 _FULL_DATE = re.compile(rf"\b(?:\d{{1,2}} {FULL_MONTH}|{FULL_MONTH} \d{{1,2}})\b(?:,? \d{{3,4}}\b)?")
+_DATE_OR_ERA = rf"{_DATE.pattern}(?: (?:BCE?|AD|CE)\b)?"
+_FEW = r"(?:[^\W\d]+ )"  # words before a date: "his assassination in 1865"
 _PERIOD = re.compile(
-    rf"\b(?P<begins>{_DATE.pattern})(?: (?:to|until|till) |\s?[-–—]\s?)(?:[^\W\d]+ ){{0,5}}?{_DATE.pattern}\b"
+    rf"\b(?P<begins>{_DATE_OR_ERA})(?: (?:to|until|till) |\s?[-–—]\s?){_FEW}{{0,5}}?{_DATE_OR_ERA}\b"
+    rf"|\bbetween {_FEW}{{0,2}}?(?P<from>{_DATE_OR_ERA}) and {_FEW}{{0,2}}?{_DATE_OR_ERA}\b"
+)
+_NUMBER = r"\d[\d,.]*(?<![,.])"
+_RANGE = re.compile(
+    rf"\bbetween (?P<from>{_NUMBER}) and {_NUMBER}"
+    rf"|(?<![\w–-])(?P<begins>{_NUMBER})(?: to |[–-]){_NUMBER}(?![\w–-])"
 )
 
 
@@ -65,6 +82,7 @@ class WholeAnswer:
     term: str
     asks: str
     period: bool
+    size: bool
     date: bool
     species: bool
     items: range
@@ -80,6 +98,7 @@ class WholeAnswer:
             term,
             asks,
             _ASKS_PERIOD.search(question) is not None,
+            _ASKS_SIZE.match(question) is not None,
             _ASKS_DATE.search(question) is not None,
             _ASKS_SPECIES.search(question) is not None,
             items_asked_for(question),
@@ -119,8 +138,10 @@ class WholeAnswer:
             return definition
         if self.period and _DATE.match(text, start, end):
             for period in _PERIOD.finditer(text):
-                if period.start() <= start and end in (period.end("begins"), period.end()):
+                if period.start() <= start and end in (period.end("begins"), period.end("from"), period.end()):
                     return period.span()
+        if self.size and (whole := _range_around(text, start, end)):
+            return whole
         for asked, form in ((self.date, _FULL_DATE), (self.species, _SPECIES)):
             for full in form.finditer(text) if asked else ():
                 if full.start() <= start and end <= full.end():
@@ -130,6 +151,15 @@ class WholeAnswer:
             enumeration = enumeration_around(text, sentence, (start, end), self.items)
             return enumeration or expansion_around(text, sentence, (start, end), self.abbreviations) or (start, end)
         return start, end
+
+
+def _range_around(text: str, start: int, end: int) -> Span | None:
+    """The range that a number begins or ends, with what the span has behind it ("between 9 and 11 species")."""
+    for found in _RANGE.finditer(text):
+        first, behind_first = found.span("from" if found["from"] else "begins")
+        if start == first or behind_first < start < found.end():
+            return found.start(), max(end, found.end())
+    return None
 
 
 @lru_cache(maxsize=64)  # of a block, for each of its spans

@@ -63,10 +63,33 @@ def test_a_later_block_of_an_article_defines_nothing() -> None:
         ("When did she reign?", "She reigned from 1979 to 1990.", "1990", "1979 to 1990"),
         ("How long did the war last?", "A war from 1945 until 1990.", "1990", "1945 until 1990"),
         ("How long was the wall?", "It was 1979 m.", "1979", "1979"),
-        ("how many years did she reign", "She reigned from 1979 to 1990.", "1990", "1990"),
+        ("how many years did she reign", "She reigned from 1979 for 11 years.", "11", "11"),
+        ("when did hesiod live", "He lived between 750 and 650 BC.", "650 BC", "between 750 and 650 BC"),
+        ("classical music period dates", "The era between about 1750 and 1820.", "1750", "between about 1750 and 1820"),
+        ("wari empire what years", "It flourished from 500 to 1000 AD in Peru.", "1000 AD", "500 to 1000 AD"),
+        ("When did she live in Rome?", "She lived there in 1979.", "1979", "1979"),
     ],
 )
 def test_a_period_is_displayed_whole(question: str, text: str, read: str, answer: str) -> None:
+    assert shown(question, text, read) == answer
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "read", "answer"),
+    [
+        ("how many kinds of marlin", "There are between 9 and 11 species.", "11", "between 9 and 11"),
+        ("how many kinds of marlin", "There are between 9 and 11 species.", "9", "between 9 and 11"),
+        ("how many kinds of marlin", "There are between 9 and 11 species.", "9 and 11", "between 9 and 11"),
+        ("How heavy is it?", "It weighs 14–45 kg.", "45 kg", "14–45 kg"),
+        ("How heavy is it?", "It weighs 1,400 to 4,500 kg.", "1,400", "1,400 to 4,500"),
+        ("How heavy is it at most?", "It weighs 14–45 kg.", "45 kg", "45 kg"),
+        ("How heavy is the heaviest?", "It weighs 14–45 kg.", "45 kg", "45 kg"),
+        ("How many are there?", "Of 9 species, 11 and 12 are rare.", "9", "9"),
+        ("How many did it sell?", "The F-16 and F-15 sold 9.", "9", "9"),
+        ("Which bus is it?", "Buses 9 to 11 go.", "9", "9"),
+    ],
+)
+def test_a_range_is_displayed_whole(question: str, text: str, read: str, answer: str) -> None:
     assert shown(question, text, read) == answer
 
 
