@@ -188,10 +188,11 @@ class _Miner:
     def _rows_together(self, question: Question, retrieved: Sequence[_Retrieved]) -> Iterator[tuple[str, ReadingRow]]:
         """The best blocks of a question, one of which holds an answer if the question has any; otherwise nothing.
 
-        The answer's string in another article than the question's own is neither right nor “not here”.
+        The answer's string in another article than the question's own is neither right nor “not here”. A question
+        without an answer, which only its own article is known not to give, has that article's blocks alone.
         """
         own = None if question.title is None else normalise_answer(question.title)
-        blocks = [one for one in retrieved if not one.held or own in (None, one.normal_title)]
+        blocks = [one for one in retrieved if own in (None, one.normal_title) or (question.answers and not one.held)]
         best = blocks[: self._config.together]
         if question.answers and not any(one.held for one in best):
             first = next((one for one in blocks if one.held), None)

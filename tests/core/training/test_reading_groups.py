@@ -126,7 +126,11 @@ def test_blocks_are_learnt_together(tmp_path: Path) -> None:
         {"question": "Where was Marie Curie born?", "answers": ["War[a-z]+"], "answer_type": "regex"},
         {"question": "Who ate the moon?", "answers": ["Nobody at all"]},
     ]
-    nowhere = [{"question": "Where are my keys?", "answers": []}]
+    # Only its article is known not to answer the second; another may.
+    nowhere = [
+        {"question": "Where are my keys?", "answers": []},
+        {"question": "How tall was Marie Curie?", "answers": [], "title": "Marie Curie"},
+    ]
     for name, questions in (("asked", asked), ("nowhere", nowhere)):
         write_lines(tmp_path / f"{name}.jsonl", questions)
     options = ["--model", model, "--index", index, "--corpus", corpus, "--questions", tmp_path / "asked.jsonl"]
@@ -138,7 +142,9 @@ def test_blocks_are_learnt_together(tmp_path: Path) -> None:
     )
     by_question = {group[0].question: group for group in groups}
     assert "Who ate the moon?" not in by_question  # no block holds its answer
-    for group in groups:
+    tall = by_question.pop("How tall was Marie Curie?")
+    assert {one.title for one in tall} == {"Marie Curie"} and not any(one.answers for one in tall)
+    for group in by_question.values():
         assert len(group) == 4
         scores = [one.score for one in group[:-1]]
         assert scores == sorted(scores, reverse=True)
