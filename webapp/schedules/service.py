@@ -400,6 +400,8 @@ def _check(
         schedule.answering = deployment = deploying.deploy_ready(ready, by=schedule.audit_name, note=note)
     except deploying.OutOfDate:
         raise not_ready from None
+    except deploying.DeployedAlready as error:  # by a person, while it was measured
+        return _NextStep(f"{index.generation} is built. {error}")
     return _NextStep(f"{index.generation} is built and deployed, as deployment {deployment.pk}.")
 
 
