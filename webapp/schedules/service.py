@@ -349,11 +349,11 @@ def _index(
     active = Deployment.active()
     if _is_wanted(schedule) and not growth.is_larger(corpus, active):
         return _NextStep(f"{corpus.name} {corpus.snapshot_id} has no more articles than what answers.")
-    known = Candidate(model, corpus).index()
-    if known is None:
+    if (known := Candidate(model, corpus).index()) is None:
         job = start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=by)
-        says = f"Building the index of {corpus.name} {corpus.snapshot_id} by {model}."
-        return _NextStep(says, ScheduleStage.INDEX, job)
+        return _NextStep(
+            f"Building the index of {corpus.name} {corpus.snapshot_id} by {model}.", ScheduleStage.INDEX, job
+        )
     answers = active is not None and (active.index_id, active.model_id) == (known.pk, model.pk)
     if answers or not (schedule.questions or schedule.deploy):
         says = f"Nothing new to index: {known.generation} is of the newest snapshot, and fits {model}."
