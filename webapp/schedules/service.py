@@ -289,8 +289,7 @@ def _begin(schedule: Schedule, model: ModelVersion | None, by: User | str | None
     if corpus is None:
         return _NextStep(f"There is no corpus called {schedule.corpus_name} any more.", failed=True)
     if schedule.ingest:
-        job = start(JobKind.INGEST, source_of(corpus), by=by)
-        schedule.ingested_by = job
+        schedule.ingested_by = job = start(JobKind.INGEST, source_of(corpus), by=by)
         return _NextStep(f"Reading the source of {corpus.name} again.", ScheduleStage.INGEST, job)
     schedule.corpus, schedule.ingested_by = corpus, _ingest_of(corpus)
     return _next_part_or_end(schedule, _index(schedule, corpus, model, by, ready), corpus, by)
@@ -351,9 +350,8 @@ def _index(
         return _NextStep(f"{corpus.name} {corpus.snapshot_id} has no more articles than what answers.")
     if (known := Candidate(model, corpus).index()) is None:
         job = start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=by)
-        return _NextStep(
-            f"Building the index of {corpus.name} {corpus.snapshot_id} by {model}.", ScheduleStage.INDEX, job
-        )
+        says = f"Building the index of {corpus.name} {corpus.snapshot_id} by {model}."
+        return _NextStep(says, ScheduleStage.INDEX, job)
     answers = active is not None and (active.index_id, active.model_id) == (known.pk, model.pk)
     if answers or not (schedule.questions or schedule.deploy):
         says = f"Nothing new to index: {known.generation} is of the newest snapshot, and fits {model}."
