@@ -13,7 +13,7 @@ import re
 
 from realm_core.corpus.anchors import Anchored, joined, marked, unmarked
 from realm_core.corpus.boxes import LINE, infobox_sentences, is_infobox, table_sentences
-from realm_core.corpus.prose import TIDYING, Rules, gap_closing, sentence, tidy_line
+from realm_core.corpus.prose import TIDYING, Substitutions, gap_closing, sentence, tidy_line
 from realm_core.corpus.records import Section, Span
 from realm_core.corpus.wikitemplates import expand, named_values, template_name
 
@@ -94,7 +94,7 @@ def to_prose(wikitext: str, language: str = "en") -> tuple[str, tuple[Section, .
     text = _drop_elements(text)
     text = _PARAMETER.sub("", text)
     text = _EXTERNAL_LINK.sub(_words_of_link, text)  # here, so that their "]" closes nothing else
-    remains: Rules = (
+    remains: Substitutions = (
         (_TAG, _tag),
         (_EXTERNAL_LINK, _words_of_link),  # those that held something nested
         (_BARE_URL, ""),
@@ -343,7 +343,7 @@ def _body(lines: list[Anchored], language: str) -> Anchored:
 
 def _plain(line: Anchored, language: str) -> Anchored:
     """A line without quotation marks for bold and italics, entities and stray brackets."""
-    rules: Rules = ((_QUOTES, _apostrophes), (_RESIDUE, ""), (_ENTITY, _character), (_HIDDEN_CHARACTER, _shown))
+    rules: Substitutions = ((_QUOTES, _apostrophes), (_RESIDUE, ""), (_ENTITY, _character), (_HIDDEN_CHARACTER, _shown))
     return _tidied(line.edited(rules), language)
 
 
