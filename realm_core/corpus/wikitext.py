@@ -49,7 +49,7 @@ _ELEMENT = re.compile(rf"<({_ELEMENTS})\b([^<>]*?)(/?)>", re.IGNORECASE)
 _END = {name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in _ELEMENTS.split("|")}
 _END["ref"] = re.compile(r"</ref\s*>|<ref\b(?:[^<>]*[^/<>])?>", re.IGNORECASE)  # or the next one's beginning
 _MAY_STAND = frozenset({"math", "chem", "ce", "code"})
-# … unless it is a formula or a piece of code as simple as a word of the sentence.
+# … except a formula or a piece of code that is short and has no markup, such as <math>x + 1</math>.
 _SIMPLE = re.compile(r"\s*([\w .,+\-=()/^*<>]{1,40})\s*")
 _TAG = re.compile(r"</?([a-zA-Z][a-zA-Z0-9]*)\b[^<>]*>")
 _BLOCK_TAGS = frozenset({"p", "div", "blockquote", "center", "li", "ul", "ol", "dl", "dt", "dd", "poem", "hr"})
