@@ -95,7 +95,7 @@ Counts = dict[str, Annotated[int, Field(ge=0)]]
 Name = Annotated[str, Limit("at most 60 letters, digits, spaces, dots and dashes", pattern=r"(?!\.)[\w .-]{0,60}")]
 ShortText = Annotated[str, Limit("at most 500 characters", pattern=r"[\s\S]{0,500}")]
 FILE = Limit("the name of a file in the data folder's sources/", pattern=r"(?!\.)[\w .-]{0,200}")
-SourceFile = Annotated[str, FILE]
+SourceFileName = Annotated[str, FILE]
 
 
 # ---- declaration of fields

@@ -138,8 +138,8 @@ class Task(Settings):
         """The task as a worker's process gets it; the worker starts the parts itself."""
         return self
 
-    def within(self, whole: Task, run: Path) -> Task:
-        """The task of a part's process. run: the run folder of the whole."""
+    def within(self, parent: Task, run: Path) -> Task:
+        """The task of a part's process. run: the run folder of its parent."""
         raise RealmError(f"{self.kind} is no part of another job.")
 
     @classmethod

@@ -16,7 +16,7 @@ from realm_core.errors import RealmError
 from realm_core.index.choice import MilvusServer, SearchKind, WantedSearch
 from realm_core.object_store import DATA_ENV, STORE_ENV, check_settings
 
-Word = TypeVar("Word", bound=str)
+TextT = TypeVar("TextT", bound=str)
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
@@ -89,7 +89,7 @@ def envint(name: str, default: int, *, minimum: int = 0) -> int:
     return number
 
 
-def envchoice(name: str, default: Word, choices: Sequence[Word]) -> Word:
+def envchoice(name: str, default: TextT, choices: Sequence[TextT]) -> TextT:
     """One of a few words."""
     value = os.environ.get(name, "").strip() or default
     chosen = next((word for word in choices if word == value), None)

@@ -135,7 +135,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "webapp.bodies.BodyMiddleware",  # before the next one, which may read the body
     "django.middleware.csrf.CsrfViewMiddleware",
-    "webapp.accounts.sessions.ShortStaffSessionMiddleware",
+    "webapp.accounts.sessions.ShortSessionMiddleware",
     "webapp.accounts.by_proxy.ProxyLoginMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -254,7 +254,7 @@ AXES_LOCKOUT_TEMPLATE = "manage/locked_out.html"
 AXES_VERBOSE = False
 
 SESSION_COOKIE_AGE = 365 * 24 * 3600  # seconds; an anonymous asker's history belongs to the session
-STAFF_SESSION_SECONDS = 12 * 3600  # for admins, whose changes affect everybody
+SHORT_SESSION_SECONDS = 12 * 3600  # for admins and curators, whose decisions affect everybody
 SESSION_COOKIE_HTTPONLY = True
 CSRF_FAILURE_VIEW = "webapp.pages.errors.csrf_failure"
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"

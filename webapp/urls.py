@@ -30,6 +30,7 @@ from webapp.schedules import urls as schedules
 from webapp.sources import urls as sources
 
 handler400 = "webapp.pages.errors.bad_request"
+handler404 = "webapp.pages.errors.page_not_found"
 handler500 = "webapp.pages.errors.server_error"
 
 CONSOLE = [  # for staff

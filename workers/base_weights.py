@@ -47,7 +47,7 @@ class JoinedPackage:
             with open(made / "model" / _WEIGHTS, "rb") as weights:
                 right = hashlib.file_digest(weights, "sha256").hexdigest() == self.sha256
             if not right:
-                raise Refusal(f"The base weights {self.module} are not what they should be: their checksum is another.")
+                raise Refusal(f"The base weights {self.module} are damaged: their SHA-256 is not the pinned one.")
             shutil.rmtree(site / self.module, ignore_errors=True)
             made.rename(site / self.module)
         except zipfile.BadZipFile:

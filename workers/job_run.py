@@ -7,14 +7,14 @@ process ends decides what is recorded:
     status 2                   failed, with the sentence that the process gave
     the same, out of date     queued again: what it worked on was changed before its result was recorded
     asked to stop, or status 3 stopped
-    no longer needed           succeeded: a part that runs as long as its whole
-    this worker shuts down     queued again; the attempt does not count as fruitless
+    no longer needed           succeeded: a part that runs as long as its parent
+    this worker shuts down     queued again; the attempt does not count as one without progress
     killed by a signal         queued again; at the MAX_ATTEMPTSth time without progress: interrupted
     lease lost                 nothing: another worker holds the job
     anything else              failed; it is a bug, and the log shows it
 
 Several processes under torchrun end as the one of them that was the cause (`realm_core/training/ranks.py`). What runs
-beside its whole never fails, for the whole goes on and needs it: it is interrupted, and begins again after a while.
+beside its parent never fails, for the parent goes on and needs it: it is interrupted, and begins again after a while.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from realm_core.corpus.prose import Replacement, Rules
+from realm_core.corpus.prose import Replacement, Substitutions
 from realm_core.corpus.records import Span
 
 # Two of the characters that Unicode keeps for such uses: no text has them, and no entity stands for one.
@@ -53,7 +53,7 @@ class Anchored(NamedTuple):
                 position += len(piece)
         return cls("".join(pieces), anchors)
 
-    def edited(self, rules: Rules) -> Anchored:
+    def edited(self, rules: Substitutions) -> Anchored:
         """The text with every rule's matches replaced, and the anchors where they now stand."""
         text, anchors = self
         for pattern, replacement in rules:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 MAX_TITLE_CHARACTERS = 512  # MediaWiki's own limit is 255 bytes; what is longer is no title
 
 Replacement = str | Callable[[re.Match[str]], str]  # a string stands for itself: it names no groups
-Rules = tuple[tuple[re.Pattern[str], Replacement], ...]  # applied one after the other
+Substitutions = tuple[tuple[re.Pattern[str], Replacement], ...]  # applied one after the other
 
 # Each begins with a character or a set of them, which a search finds faster than alternatives.
 _LINE_BREAK = re.compile(r"[\r\x0b\x0c\x85\u2028\u2029](?:(?<=\r)\n)?")
@@ -22,7 +22,7 @@ _INVISIBLE = re.compile(
 )
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _UNUSUAL_SPACE = re.compile(r"[\t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
-TIDYING: Rules = (
+TIDYING: Substitutions = (
     (_LINE_BREAK, "\n"),
     (_INVISIBLE, ""),
     (_SURROGATES, "\ufffd"),
@@ -38,7 +38,7 @@ def without_surrogates(text: str) -> str:
     return _SURROGATES.sub("\ufffd", text)
 
 
-def edited(text: str, rules: Rules) -> str:
+def edited(text: str, rules: Substitutions) -> str:
     """The text with every rule's matches replaced."""
     for pattern, replacement in rules:
         text = pattern.sub(replacement, text)
@@ -69,8 +69,8 @@ _STRAY_SPACE_FRENCH = re.compile(r"[ \xa0]+(?=[,.](?:\s|$))")
 _DOUBLED_MARKS = re.compile(r",(?=[,;.](?:\s|$))")
 
 
-def gap_closing(language: str) -> Rules:
-    """Rules that repair the punctuation where parts of sentences were removed."""
+def gap_closing(language: str) -> Substitutions:
+    """Substitutions that repair the punctuation where parts of sentences were removed."""
     return (
         (_EMPTY_PARENTHESES, ""),
         (_GAP_AFTER_OPENING, "("),

@@ -13,13 +13,13 @@ import numpy as np
 
 from realm_core.arrays import Mask
 
-Numbers = np.ndarray[Any, np.dtype[np.uint64]]
+IdPrefixes = np.ndarray[Any, np.dtype[np.uint64]]
 
 
 class FirstOnly:
     """Keeps the first of several equal ids; remembers only ids whose prefix recurs."""
 
-    def __init__(self, recurring_prefixes: Numbers) -> None:
+    def __init__(self, recurring_prefixes: IdPrefixes) -> None:
         self._recurring = recurring_prefixes
         self._seen: set[str] = set()
 
@@ -38,12 +38,12 @@ def id_digest(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def id_prefixes(ids: Sequence[str]) -> Numbers:
+def id_prefixes(ids: Sequence[str]) -> IdPrefixes:
     """The first 8 of the 16 bytes of each id, in hex digits, as numbers that sort like the ids."""
     return np.frombuffer(bytes.fromhex("".join(ids)), ">u8")[::2].astype(np.uint64)
 
 
-def recurring(several: Sequence[Numbers]) -> Numbers:
+def recurring(several: Sequence[IdPrefixes]) -> IdPrefixes:
     """The prefixes that occur more than once, ascending."""
     ascending = np.sort(np.concatenate([np.array([], np.uint64), *several]))
     return np.unique(ascending[1:][ascending[1:] == ascending[:-1]])

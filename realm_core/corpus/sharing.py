@@ -18,7 +18,7 @@ import pyarrow as pa
 from realm_core.arrays import save_array
 from realm_core.corpus.packing import Packer
 from realm_core.corpus.records import block_id
-from realm_core.corpus.repetition import Numbers, id_prefixes
+from realm_core.corpus.repetition import IdPrefixes, id_prefixes
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tables import BLOCKS_SCHEMA, SHARED_FILE
 from realm_core.text.wordpieces import Wordpieces
@@ -36,7 +36,7 @@ class SharedPassages:
     recurring: prefixes of the ids that may recur. first: of these the row of the block and of its article.
     """
 
-    def __init__(self, recurring: Numbers) -> None:
+    def __init__(self, recurring: IdPrefixes) -> None:
         self._recurring = recurring
         self.first: dict[str, tuple[int, int]] = {}
         self._rows: list[tuple[int, int, int, int]] = []

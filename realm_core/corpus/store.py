@@ -20,7 +20,7 @@ from realm_core.arrays import Mask, Rows, open_array
 from realm_core.corpus import tables
 from realm_core.corpus.metadata import open_table
 from realm_core.corpus.records import BLOCK_ID, Article, Block, Section, Span
-from realm_core.corpus.repetition import Numbers, id_prefixes
+from realm_core.corpus.repetition import IdPrefixes, id_prefixes
 from realm_core.corpus.tasks import PACKAGES
 from realm_core.errors import RealmError
 from realm_core.files import checksum, plain_name, read_json, remove_folder
@@ -35,7 +35,7 @@ class _Tables(NamedTuple):
 
     articles: pa.Table
     blocks: pa.Table
-    prefixes_N: Numbers
+    prefixes_N: IdPrefixes
     rows_N: Rows
 
     @classmethod

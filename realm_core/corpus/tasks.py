@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from realm_core.settings import Name, SettingError, ShortText, SourceFile, setting
+from realm_core.settings import Name, SettingError, ShortText, SourceFileName, setting
 from realm_core.task import Task, runtime
 
 DEFAULT_LANGUAGE = "en"
@@ -34,7 +34,7 @@ class Ingest(Task):
         "vital: the leads of 10,033 vital Wikipedia articles; factbook: facts about countries; wordnet: 40,561 names "
         "and nouns, a line each; default: all three, from packages; jsonl, parquet, mediawiki: a file",
     )
-    file: SourceFile = setting(
+    file: SourceFileName = setting(
         "", "the file, sent or put into the data folder's sources/ beforehand; empty for a package", flag="--path"
     )
     language: ShortText = setting(DEFAULT_LANGUAGE, "two-letter code (vital has en, fr and es)")

@@ -13,7 +13,7 @@ import re
 
 from realm_core.corpus.anchors import Anchored, joined, marked, unmarked
 from realm_core.corpus.boxes import LINE, infobox_sentences, is_infobox, table_sentences
-from realm_core.corpus.prose import TIDYING, Rules, gap_closing, sentence, tidy_line
+from realm_core.corpus.prose import TIDYING, Substitutions, gap_closing, sentence, tidy_line
 from realm_core.corpus.records import Section, Span
 from realm_core.corpus.wikitemplates import expand, named_values, template_name
 
@@ -49,7 +49,7 @@ _ELEMENT = re.compile(rf"<({_ELEMENTS})\b([^<>]*?)(/?)>", re.IGNORECASE)
 _END = {name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in _ELEMENTS.split("|")}
 _END["ref"] = re.compile(r"</ref\s*>|<ref\b(?:[^<>]*[^/<>])?>", re.IGNORECASE)  # or the next one's beginning
 _MAY_STAND = frozenset({"math", "chem", "ce", "code"})
-# … unless it is a formula or a piece of code as simple as a word of the sentence.
+# … except a formula or a piece of code that is short and has no markup, such as <math>x + 1</math>.
 _SIMPLE = re.compile(r"\s*([\w .,+\-=()/^*<>]{1,40})\s*")
 _TAG = re.compile(r"</?([a-zA-Z][a-zA-Z0-9]*)\b[^<>]*>")
 _BLOCK_TAGS = frozenset({"p", "div", "blockquote", "center", "li", "ul", "ol", "dl", "dt", "dd", "poem", "hr"})
@@ -94,7 +94,7 @@ def to_prose(wikitext: str, language: str = "en") -> tuple[str, tuple[Section, .
     text = _drop_elements(text)
     text = _PARAMETER.sub("", text)
     text = _EXTERNAL_LINK.sub(_words_of_link, text)  # here, so that their "]" closes nothing else
-    remains: Rules = (
+    remains: Substitutions = (
         (_TAG, _tag),
         (_EXTERNAL_LINK, _words_of_link),  # those that held something nested
         (_BARE_URL, ""),
@@ -343,7 +343,7 @@ def _body(lines: list[Anchored], language: str) -> Anchored:
 
 def _plain(line: Anchored, language: str) -> Anchored:
     """A line without quotation marks for bold and italics, entities and stray brackets."""
-    rules: Rules = ((_QUOTES, _apostrophes), (_RESIDUE, ""), (_ENTITY, _character), (_HIDDEN_CHARACTER, _shown))
+    rules: Substitutions = ((_QUOTES, _apostrophes), (_RESIDUE, ""), (_ENTITY, _character), (_HIDDEN_CHARACTER, _shown))
     return _tidied(line.edited(rules), language)
 
 

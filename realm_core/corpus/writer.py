@@ -26,7 +26,7 @@ from realm_core.arrays import save_array
 from realm_core.corpus import tables
 from realm_core.corpus.metadata import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, completed
 from realm_core.corpus.packing import MAX_WORDPIECES
-from realm_core.corpus.repetition import FirstOnly, Numbers, id_digest, id_prefixes, recurring
+from realm_core.corpus.repetition import FirstOnly, IdPrefixes, id_digest, id_prefixes, recurring
 from realm_core.corpus.sharing import SharedPassages
 from realm_core.corpus.work import WorkFolder
 from realm_core.errors import RealmError
@@ -51,7 +51,7 @@ class TablesWriter:
             self._schemas[DOCUMENTS_FILE] = DOCUMENTS_SCHEMA
         self._stack = ExitStack()
         self._writers: list[Any] = []
-        self._prefixes: list[Numbers] = []
+        self._prefixes: list[IdPrefixes] = []
         self._links_ascend = True
         self._last_link = 0
         self.articles = self.blocks = self.links = self.shares = 0
@@ -142,8 +142,8 @@ class _Survey:
     """A first look at the parts: prefixes that several article ids share, and several block ids; whether rows state
     anything of their articles."""
 
-    articles: Numbers
-    blocks: Numbers
+    articles: IdPrefixes
+    blocks: IdPrefixes
     stated: bool
 
 
@@ -190,8 +190,8 @@ class SnapshotWriter:
             )
 
     def _survey(self) -> _Survey:
-        articles: list[Numbers] = []
-        blocks: list[Numbers] = []
+        articles: list[IdPrefixes] = []
+        blocks: list[IdPrefixes] = []
         stated = False
         for article_batch, block_batch in self._parts():
             stated |= article_batch.column("stated").null_count < article_batch.num_rows

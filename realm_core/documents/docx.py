@@ -134,7 +134,7 @@ class _Body:
                 self._draft.paragraph(text)
 
     def _footnotes(self, parent: Any) -> None:
-        """What a paragraph or table refers to, behind it: elsewhere nobody knows what it is about."""
+        """Footnotes, behind the paragraph or table that refers to them: at the end they have no context."""
         for mark in parent.iter(f"{_W}footnoteReference"):
             self._draft.paragraph(self._notes["footnotes"].pop(str(mark.get(f"{_W}id")), ""))
 

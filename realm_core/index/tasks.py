@@ -12,7 +12,7 @@ from realm_core.settings import Count, SettingError, setting
 from realm_core.task import CorpusFolder, IndexFolder, JobPart, ModelFolder, Task, artefact, runtime
 
 SHARD_ROWS = 50_000
-_MOST_SHARDS = 10_000  # each is a job, which its whole looks at
+_MOST_SHARDS = 10_000  # each is a job, which its parent looks at
 BY_INDEX = "by the index's snapshot id"  # a corpus
 SEARCH = "how blocks are found: exact, ivf (approximately, for more than a million), or auto: by their number"
 STATE = "file of the corpus state above the index, so that what was edited is there, too (needs --living and --run)"
@@ -82,13 +82,13 @@ class IndexShard(Task):
     shard: Count = setting(0, "its number")
     rows: int = setting(1, "in it", unit="blocks", ge=1)
 
-    def within(self, whole: Task, _run: Path) -> Task:
+    def within(self, parent: Task, _run: Path) -> Task:
         """The build of this shard alone."""
-        return whole.model_copy(update={"shard": self.shard})
+        return parent.model_copy(update={"shard": self.shard})
 
     @classmethod
     def kept(cls, result: dict[str, Any]) -> dict[str, Any]:
-        """Nothing is recorded before the whole is published."""
+        """Nothing is recorded before the whole index is published."""
         return {"shard": result["shard"], "rows": result["rows"]}
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from realm_core.corpus.records import LONGEST_ID, LONGEST_LICENCE
-from realm_core.corpus.repetition import FirstOnly, Numbers, id_digest, id_prefixes, recurring
+from realm_core.corpus.repetition import FirstOnly, IdPrefixes, id_digest, id_prefixes, recurring
 from realm_core.errors import RealmError
 from realm_core.files import read_json
 from realm_core.index.choice import SearchKind
@@ -159,7 +159,7 @@ def _parts(views: Sequence[CorpusView], activity: Activity) -> list[BasePart]:
 
 def _first_rows(views: Sequence[CorpusView], activity: Activity) -> list[np.ndarray[Any, np.dtype[np.bool_]]]:
     """bool [N] of each view: the living blocks that no earlier view has."""
-    found: list[Numbers] = []
+    found: list[IdPrefixes] = []
     for view in views:
         for first, ids in _ids(view, "block"):
             activity.check()
@@ -177,7 +177,7 @@ def _first_rows(views: Sequence[CorpusView], activity: Activity) -> list[np.ndar
 
 def _called_apart(parts: Sequence[BasePart], activity: Activity) -> list[BasePart]:
     """Parts whose documents have different ids."""
-    found: list[Numbers] = []
+    found: list[IdPrefixes] = []
     for part in parts:
         for first, ids in _ids(part.view, "article"):
             activity.check()

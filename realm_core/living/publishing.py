@@ -21,7 +21,7 @@ from torch import Tensor
 
 from realm_core.arrays import Mask, open_array
 from realm_core.corpus import tables
-from realm_core.corpus.repetition import Numbers, id_prefixes
+from realm_core.corpus.repetition import IdPrefixes, id_prefixes
 from realm_core.corpus.sharing import SharedPassages
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.writer import TablesWriter
@@ -189,7 +189,7 @@ def _publish_snapshot(new: NewBase, final: Path, activity: Activity) -> None:
     publish(folder, final)
 
 
-def _recurring(parts: Sequence[BasePart]) -> Numbers:
+def _recurring(parts: Sequence[BasePart]) -> IdPrefixes:
     """Prefixes of the block ids that several documents have."""
     found = [np.array([], np.uint64)]
     for part in parts:

@@ -30,7 +30,7 @@ _REFUSED = b"\0"  # no traceback starts with it
 _UNDER_WAY = 3  # requests per process, so that none is idle
 _LOOK_UP_S = 0.2  # latency of a request to stop
 
-Reply = tuple[bytes, bytes]
+PipeReply = tuple[bytes, bytes]
 T = TypeVar("T")
 
 
@@ -56,12 +56,12 @@ class Workers:
 
     def answers(
         self, requests: Iterable[tuple[bytes, T]], check: Callable[[], None] = lambda: None
-    ) -> Iterator[tuple[Reply, T]]:
+    ) -> Iterator[tuple[PipeReply, T]]:
         """The answer to each request, with the object that came with the request, in the order of the requests.
 
         check: called periodically while answers are awaited; its exception ends the iteration.
         """
-        under_way: deque[tuple[Future[Reply], T]] = deque()
+        under_way: deque[tuple[Future[PipeReply], T]] = deque()
         for request, tag in requests:
             under_way.append((self._threads.submit(self._ask, request), tag))
             if len(under_way) >= self.processes * _UNDER_WAY:
@@ -79,7 +79,7 @@ class Workers:
             with suppress(BrokenPipeError), worker:  # unsent data
                 pass  # closes its pipes and waits for its end
 
-    def _ask(self, request: bytes) -> Reply:
+    def _ask(self, request: bytes) -> PipeReply:
         worker: subprocess.Popen[bytes] | None = getattr(self._own, "worker", None)
         if worker is None:
             worker = self._own.worker = self._start()
@@ -112,7 +112,7 @@ class Workers:
         return worker
 
 
-def serve(answer: Callable[[bytes], Reply]) -> None:
+def serve(answer: Callable[[bytes], PipeReply]) -> None:
     """Be a worker: answer requests until there are no more. `answer` must not return an empty first part."""
     for number in (signal.SIGINT, signal.SIGTERM):  # for the parent, which closes the worker's input
         signal.signal(number, signal.SIG_IGN)
@@ -129,7 +129,7 @@ def serve(answer: Callable[[bytes], Reply]) -> None:
         answers.flush()
 
 
-def _first(under_way: deque[tuple[Future[Reply], T]], check: Callable[[], None]) -> tuple[Reply, T]:
+def _first(under_way: deque[tuple[Future[PipeReply], T]], check: Callable[[], None]) -> tuple[PipeReply, T]:
     future, tag = under_way.popleft()
     while True:
         check()

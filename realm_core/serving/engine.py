@@ -58,7 +58,7 @@ _MAX_RELEASE_DELAY_S = 60.0  # a closed engine waits this long for an idle momen
 
 
 @dataclass(frozen=True)
-class _AskRequest(AskedQuestion):
+class _QueuedQuestion(AskedQuestion):
     normalisation: Normalisation
     read: bool
     corpus: ServedCorpus | None = None
@@ -66,12 +66,12 @@ class _AskRequest(AskedQuestion):
 
 
 @dataclass(frozen=True)
-class _FillRequest:
+class _QueuedSentence:
     masked: MaskedSentence
     wanted: Wanted
 
 
-_Queued = QueuedRequest[_AskRequest | _FillRequest]
+_Queued = QueuedRequest[_QueuedQuestion | _QueuedSentence]
 
 
 class Engine:
@@ -104,7 +104,7 @@ class Engine:
         # The block embedder is kept only for filling; questions do not need it.
         self._has_encoder = model.encoder is not None
         self._masks = None if model.encoder is None else MaskReading(model.block, model.encoder, **made_from)
-        self._queue: RequestQueue[_AskRequest | _FillRequest] = RequestQueue(capacity, deadline_s)
+        self._queue: RequestQueue[_QueuedQuestion | _QueuedSentence] = RequestQueue(capacity, deadline_s)
         self.on_batch: Callable[[int, int], object] | None = None
         self._thread = threading.Thread(target=self._serve, name="engine", daemon=True)
         self._thread.start()
@@ -242,7 +242,7 @@ class Engine:
             gap = one_gap(text)
             answer = self.ask(as_question(gap), k=k - 1, exclude=exclude, scope=scope, as_typed=True, listens=listens)
             return filling_of(answer, gap, truth)
-        request = _FillRequest(masked_sentence(text, truth), Wanted(k - 1, tuple(exclude), scope))
+        request = _QueuedSentence(masked_sentence(text, truth), Wanted(k - 1, tuple(exclude), scope))
         filling = self._queue.submit(request, listens=listens)
         assert isinstance(filling, Filling)
         return filling
@@ -256,7 +256,7 @@ class Engine:
         """Answer test requests outside of the queue, so that the first user does not wait for lazy initialisation."""
         requests: list[_Queued] = [QueuedRequest(self._ask_request("Is anyone there?", Wanted(1), None, read=True))]
         if self.has_encoder:
-            requests.append(QueuedRequest(_FillRequest(masked_sentence("Is [MASK] there?", None), Wanted(1))))
+            requests.append(QueuedRequest(_QueuedSentence(masked_sentence("Is [MASK] there?", None), Wanted(1))))
 
         def serve_each() -> None:
             for queued in requests:
@@ -292,7 +292,7 @@ class Engine:
         read: bool,
         as_typed: bool = False,
         max_k: int = MAX_K,
-    ) -> _AskRequest:
+    ) -> _QueuedQuestion:
         text = _checked_text(question, "question")
         if not 1 <= wanted.k <= max_k:
             raise RealmError(f"k must be from 1 to {max_k}, not {wanted.k}.")
@@ -300,7 +300,7 @@ class Engine:
         if normalisation not in self.config.normalisations:
             allowed = ", ".join(self.config.normalisations)
             raise RealmError(f"normalisation must be one of {allowed}, not {normalisation!r}.")
-        return _AskRequest(text, wanted, as_typed, normalisation, read)
+        return _QueuedQuestion(text, wanted, as_typed, normalisation, read)
 
     # ---- the engine's own thread
 
@@ -322,11 +322,13 @@ class Engine:
     def _serve_batch(self, batch: Sequence[_Queued]) -> None:
         try:
             with torch.inference_mode():
-                questions = [(queued, queued.request) for queued in batch if isinstance(queued.request, _AskRequest)]
+                questions = [
+                    (queued, queued.request) for queued in batch if isinstance(queued.request, _QueuedQuestion)
+                ]
                 if questions:
                     self._answer(questions)
                 for queued in batch:
-                    if isinstance(queued.request, _FillRequest):  # one at a time: it needs logits of all words
+                    if isinstance(queued.request, _QueuedSentence):  # one at a time: it needs logits of all words
                         self._fill(queued, queued.request)
         except BaseException as error:  # each request is tried again by itself, so that only the faulty one fails
             unanswered = [queued for queued in batch if not queued.future.done()]
@@ -336,16 +338,16 @@ class Engine:
                 else:
                     queued.future.set_exception(error)
 
-    def _answer(self, batch: Sequence[tuple[_Queued, _AskRequest]]) -> None:
+    def _answer(self, batch: Sequence[tuple[_Queued, _QueuedQuestion]]) -> None:
         served = self._corpus
-        of_corpus: dict[ServedCorpus, list[tuple[_Queued, _AskRequest]]] = {served: []}  # the served one first
+        of_corpus: dict[ServedCorpus, list[tuple[_Queued, _QueuedQuestion]]] = {served: []}  # the served one first
         for queued, asked in batch:
             of_corpus.setdefault(asked.corpus or served, []).append((queued, asked))
         for corpus, own in of_corpus.items():
             if own:
                 self._answer_from(corpus, own)
 
-    def _answer_from(self, corpus: ServedCorpus, batch: Sequence[tuple[_Queued, _AskRequest]]) -> None:
+    def _answer_from(self, corpus: ServedCorpus, batch: Sequence[tuple[_Queued, _QueuedQuestion]]) -> None:
         questions = [request for _, request in batch]
         started = time.perf_counter()
         texts, queries_BD = as_meant(corpus, questions, self._query, self.config)
@@ -374,7 +376,7 @@ class Engine:
                 times = _times(queued.queued_at, started, embedded, searched, read_at, done)
                 queued.future.set_result(replace(answer, **times))
 
-    def _fill(self, queued: _Queued, request: _FillRequest) -> None:
+    def _fill(self, queued: _Queued, request: _QueuedSentence) -> None:
         assert self._masks is not None
         corpus = self._corpus
         started = time.perf_counter()

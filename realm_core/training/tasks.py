@@ -165,10 +165,10 @@ class Refresh(Task):
     corpus: Path = runtime(help="snapshot folder")
     device: str = runtime("auto", help=DEVICE)
 
-    def within(self, whole: Task, run: Path) -> Task:
+    def within(self, parent: Task, run: Path) -> Task:
         """What it builds belongs to the pre-training, and is removed when that ends."""
-        assert isinstance(whole, Pretrain) and whole.corpus is not None
-        return Refresh(trainer_run=run, corpus=whole.corpus)
+        assert isinstance(parent, Pretrain) and parent.corpus is not None
+        return Refresh(trainer_run=run, corpus=parent.corpus)
 
 
 class Mine(Task):

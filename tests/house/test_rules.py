@@ -93,8 +93,9 @@ SUBJECTS: dict[str, set[str]] = {
     "accounts": set(),
     "operations": {"feedback", "jobs", "sources"},
 }
-# Packages in which a public class name has one meaning, and the names that Django demands of many classes.
+# Packages in which a public name of a class or type has one meaning, and the names that Django demands of many classes.
 NAMED = ("realm_core", "webapp", "workers")
+_TYPE_NAME = re.compile("[A-Z][a-z][A-Za-z0-9]*")
 NAMED_BY_DJANGO = {"Meta", "Command", "Migration"}
 # Modules that read or write pickles, and calls that do so inside other libraries.
 PICKLE_MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
@@ -107,7 +108,7 @@ class Source(NamedTuple):
     """What the rules look at in a file; its whole tree is not kept, because the collector would go through all of them.
 
     imported: each module, the line, and the names that are taken from it. unpickling: lines, and what is done there.
-    classes: names and lines, nested classes included.
+    classes: names and lines, nested classes and aliases of types included.
     """
 
     lines: int
@@ -138,7 +139,17 @@ def read(path: Path) -> Source:
             imported.append((module, node.lineno, [alias.name for alias in node.names]))
         elif isinstance(node, ast.ClassDef):
             classes.append((node.name, node.lineno))
+        elif isinstance(node, ast.Assign) and (name := _alias(node)):
+            classes.append((name, node.lineno))
     return Source(len(text.rstrip().splitlines()), ast.get_docstring(tree), imported, unpickling, classes)
+
+
+def _alias(node: ast.Assign) -> str:
+    """The name that a module gives to a type; empty for others, and for type variables, which mean nothing outside."""
+    name = node.targets[0]
+    if node.col_offset or not isinstance(name, ast.Name) or not _TYPE_NAME.fullmatch(name.id):
+        return ""
+    return "" if isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "TypeVar" else name.id
 
 
 def _statements(node: ast.AST) -> Iterator[ast.stmt]:
@@ -300,7 +311,7 @@ def test_files_are_short_enough_to_read() -> None:
     assert not long, "\n".join(long)
 
 
-def test_a_public_class_name_is_given_once() -> None:
+def test_a_public_name_of_a_class_or_type_is_given_once() -> None:
     places: dict[str, list[str]] = {}
     for path in SOURCES:
         if path.relative_to(TOP).parts[0] in NAMED:

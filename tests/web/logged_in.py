@@ -8,6 +8,8 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 from django.test import Client
 
+from webapp.access.roles import Role, role_of
+
 
 def logged_in(user: User) -> Client:
     """A browser with a session as a login leaves it.
@@ -19,8 +21,8 @@ def logged_in(user: User) -> Client:
     session[SESSION_KEY] = str(user.pk)
     session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
     session[HASH_SESSION_KEY] = user.get_session_auth_hash()
-    if user.is_staff:
-        session.set_expiry(settings.STAFF_SESSION_SECONDS)
+    if role_of(user) >= Role.CURATOR:
+        session.set_expiry(settings.SHORT_SESSION_SECONDS)
     session.create()
     browser = Client()
     browser.cookies[settings.SESSION_COOKIE_NAME] = session.session_key

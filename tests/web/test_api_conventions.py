@@ -25,6 +25,19 @@ from webapp.rest import reference
 QUESTION = {"question": "Who directed it?"}
 
 
+@pytest.mark.parametrize("address", ["/api/v1/nowhere", "/api/v2/ask", "/api/"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_an_address_below_api_that_does_not_exist_is_a_problem(
+    client: Client, db: None, method: str, address: str
+) -> None:
+    assert problem(client.generic(method, address), 404)["detail"] == "There is nothing at this address."
+
+
+def test_any_other_address_that_does_not_exist_is_a_page(client: Client, db: None) -> None:
+    response = client.get("/apiary")
+    assert response.status_code == 404 and "<h1" in response.content.decode()
+
+
 # ---- request ids
 
 

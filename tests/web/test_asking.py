@@ -13,6 +13,7 @@ from realm_core.evaluation.tasks import Calibrate, Evaluate
 from realm_core.settings import MAX_K
 from tests.web.asked import ask
 from tests.web.conftest import FakeEngine, Person
+from tests.web.described import described
 from tests.web.pages import stored
 from webapp.access.collections import CollectionAccess
 from webapp.asking import service as asking
@@ -78,6 +79,10 @@ def test_k_has_the_same_upper_bound_everywhere() -> None:
             check(*words, MAX_K + 1)
     for tool in ("ask", "retrieve"):
         assert TOOLS[tool].takes["properties"]["k"]["maximum"] == MAX_K
+    schemas = described()["components"]["schemas"]
+    for name, low in (("QuestionRequest", 1), ("BatchRequest", 1), ("SentenceRequest", 2)):
+        k = schemas[name]["properties"]["k"]
+        assert (k.get("minimum"), k.get("maximum")) == (low, MAX_K)
     for task in (Evaluate, Calibrate):
         assert [limit.le for limit in task.model_fields["k"].metadata if hasattr(limit, "le")] == [MAX_K]
 

@@ -64,7 +64,7 @@ def test_an_account_that_exists_is_used_with_its_rights(proxied: None, staff: Pe
     browser = named("Stella")
     assert browser.get("/manage/").status_code == browser.get("/admin/").status_code == 200
     assert browser.get("/metrics").status_code == 200
-    assert browser.session.get_expiry_age() == configured.STAFF_SESSION_SECONDS
+    assert browser.session.get_expiry_age() == configured.SHORT_SESSION_SECONDS
     assert User.objects.count() == 1
 
 

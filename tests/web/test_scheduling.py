@@ -133,6 +133,22 @@ def test_a_weekly_rebuild_has_this_week_s_text_in_it(quality: list[Verdict]) -> 
     assert AuditEntry.objects.get(action="deploy").name == f"schedule {one.pk}"
 
 
+def test_what_a_person_deployed_during_the_last_check_is_not_deployed_again(quality: list[Verdict]) -> None:
+    one = week()
+    run_now(one, by=None)
+    for _ in range(3):
+        ended(one)
+        advance()
+    index = IndexGeneration.objects.get(generation="new")
+    by_hand = Deployment.activate(index, model=index.model)
+    ended(one)
+    assert advance() == []
+    one.refresh_from_db()
+    assert Deployment.active() == by_hand and (one.stage, one.last_failed) == ("", False)
+    says = f"new is built. Deployment {by_hand.pk} is active already, with the same model and the same index."
+    assert one.last_outcome == says
+
+
 @pytest.mark.parametrize("verdict", [Verdict.DOUBT, Verdict.BAD])
 def test_what_leaves_a_doubt_waits_for_a_person_and_is_said_whole(
     monkeypatch: pytest.MonkeyPatch, staff: Person, verdict: Verdict

@@ -1,15 +1,19 @@
-"""Logins and logouts: written down, and short for those who may administrate."""
+"""Logins and logouts: written down, and short for those whose decisions affect everybody."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import Group, User
 from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
 from tests.web.conftest import Person
 from tests.web.logged_in import logged_in
+from webapp.access.roles import CURATORS
 from webapp.models import ApiToken, AuditEntry
 
 pytestmark = pytest.mark.django_db
@@ -51,25 +55,39 @@ def test_a_request_with_a_token_is_no_login(member: Person, client: Client) -> N
     assert _written() == []
 
 
-def test_an_administrators_session_ends_within_a_day(member: Person, staff: Person, client: Client) -> None:
-    _log_in(client, staff)
-    assert client.session.get_expiry_age() == settings.STAFF_SESSION_SECONDS <= 24 * 3600
-    assert client.get("/manage/").status_code == 200
+def test_sessions_of_admins_and_curators_end_within_a_day(
+    member: Person, curator: Person, staff: Person, client: Client
+) -> None:
+    for person, page in ((staff, "/manage/"), (curator, "/manage/feedback/")):
+        _log_in(client, person)
+        assert client.session.get_expiry_age() == settings.SHORT_SESSION_SECONDS <= 24 * 3600
+        assert client.get(page).status_code == 200
     other = Client()
     _log_in(other, member)
     assert other.session.get_expiry_age() == settings.SESSION_COOKIE_AGE
 
 
-def test_a_long_session_ends_when_its_user_becomes_staff(member: Person, client: Client) -> None:
+def _make_admin(user: User) -> None:
+    user.is_staff = True
+    user.save()
+
+
+def _make_curator(user: User) -> None:
+    user.groups.add(Group.objects.get_or_create(name=CURATORS)[0])
+
+
+@pytest.mark.parametrize(("promote", "page"), [(_make_admin, "/manage/"), (_make_curator, "/manage/feedback/")])
+def test_a_long_session_ends_when_its_user_may_decide_more(
+    member: Person, client: Client, promote: Callable[[User], None], page: str
+) -> None:
     _log_in(client, member)
     assert client.get(reverse("account")).status_code == 200
-    member.user.is_staff = True
-    member.user.save()
-    sent = client.get("/manage/")
+    promote(member.user)
+    sent = client.get(page)
     assert sent.status_code == 302 and sent["Location"].startswith(reverse("login"))
     _log_in(client, member)
-    assert client.get("/manage/").status_code == 200
-    assert client.session.get_expiry_age() == settings.STAFF_SESSION_SECONDS
+    assert client.get(page).status_code == 200
+    assert client.session.get_expiry_age() == settings.SHORT_SESSION_SECONDS
 
 
 # ---- A form that was sent after the session had ended

@@ -25,8 +25,11 @@ _WORKER = "import time; print('working', flush=True); time.sleep(300)"
 _DEAF = """
 import signal, time
 
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 print("working", flush=True)
+signal.sigwait({signal.SIGTERM})
+time.sleep(0.5)
+print("was asked to end, and goes on", flush=True)
 time.sleep(300)
 """
 _SLOW = """

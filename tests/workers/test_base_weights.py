@@ -67,7 +67,7 @@ def test_parts_become_a_package(site: Path) -> None:
 @pytest.mark.parametrize(
     ("wanted", "data", "says"),
     [
-        (package("0" * 64), whole_zip(), "checksum is another"),
+        (package("0" * 64), whole_zip(), "SHA-256 is not the pinned one"),
         (package(), whole_zip()[:-100], "do not make a zip"),
     ],
 )

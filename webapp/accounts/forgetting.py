@@ -29,20 +29,20 @@ LOGINS_KEPT: Final = timedelta(days=90)  # with addresses and browsers: for whoe
 
 
 @dataclass(frozen=True)
-class Kept:
+class PersonalRecords:
     """What is kept of a person, by name; `audit`: entries that stay, with the account's number instead of its name."""
 
     removed: dict[str, int]
     audit: int
 
 
-def kept(user: User) -> Kept:
+def kept(user: User) -> PersonalRecords:
     """Count what is stored of a person."""
     removed = {what: records.count() for what, records in _records(user).items()}
-    return Kept(removed | {"sessions": len(_sessions(user))}, _audit(user).count())
+    return PersonalRecords(removed | {"sessions": len(_sessions(user))}, _audit(user).count())
 
 
-def forget(user: User) -> Kept:
+def forget(user: User) -> PersonalRecords:
     """Remove it, with the account. RealmError for the only superuser, without whom nobody could manage people."""
     with transaction.atomic():
         user = User.objects.select_for_update().get(pk=user.pk)

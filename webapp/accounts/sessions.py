@@ -1,4 +1,4 @@
-"""Sessions: each login and logout is in the audit trail, and those of staff are short, however they began."""
+"""Sessions: each login and logout is in the audit trail; those of curators and admins are short, however they began."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from django.dispatch import receiver
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
+from webapp.access.roles import Role, role_of
 from webapp.models import AuditEntry
 
 
@@ -29,17 +30,17 @@ def record_logout(user: User | None, **_signal: Any) -> None:
         AuditEntry.record("logout", user.get_username(), by=user)
 
 
-@receiver(user_logged_in, dispatch_uid="staff-session")
+@receiver(user_logged_in, dispatch_uid="short-session")
 def shorten(request: HttpRequest, user: User, **_signal: Any) -> None:
-    """Let the session of a staff member end soon after the login."""
-    if user.is_staff:
-        request.session.set_expiry(settings.STAFF_SESSION_SECONDS)
+    """Let the session of a curator or an admin end soon after the login."""
+    if role_of(user) >= Role.CURATOR:
+        request.session.set_expiry(settings.SHORT_SESSION_SECONDS)
 
 
-class ShortStaffSessionMiddleware(AuthenticationMiddleware):
-    """Django's, which finds the user when a view asks for it; a session that is too long for staff is then ended.
+class ShortSessionMiddleware(AuthenticationMiddleware):
+    """Django's, which finds the user when a view asks for it; a session that is too long for their role is then ended.
 
-    It began before its user became staff.
+    It began before they had that role.
     """
 
     def process_request(self, request: HttpRequest) -> None:
@@ -50,7 +51,7 @@ class ShortStaffSessionMiddleware(AuthenticationMiddleware):
 
 def _user(request: HttpRequest) -> User | AnonymousUser:
     user = get_user(request)
-    if user.is_staff and request.session.get_expiry_age() > settings.STAFF_SESSION_SECONDS:
+    if request.session.get_expiry_age() > settings.SHORT_SESSION_SECONDS and role_of(user) >= Role.CURATOR:
         request.session.flush()
         return AnonymousUser()
     return user

@@ -234,10 +234,10 @@ def _kept_indexes() -> set[int]:
 
 
 def _ended_jobs(rule: RetentionRule, now: datetime) -> QuerySet[Job]:
-    """Jobs that ended long ago, except parts of an active whole, and wholes in whose run folder a part works."""
+    """Jobs that ended long ago, except parts of an active parent, and parents in whose run folder a part works."""
     old = Job.objects.exclude(state__in=UNFINISHED).filter(finished_at__lt=_long_ago(rule, now), pinned=False)
-    wholes = Job.objects.filter(state__in=UNFINISHED).exclude(parent=None).values("parent")
-    return old.exclude(parent__state__in=UNFINISHED).exclude(parent__pinned=True).exclude(pk__in=wholes)
+    parents = Job.objects.filter(state__in=UNFINISHED).exclude(parent=None).values("parent")
+    return old.exclude(parent__state__in=UNFINISHED).exclude(parent__pinned=True).exclude(pk__in=parents)
 
 
 def _abandoned_builds(rule: RetentionRule, now: datetime) -> list[Removal]:

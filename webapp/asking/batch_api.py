@@ -36,9 +36,9 @@ from webapp.rest.base import JSON_LINES, AskingView, LinesRenderer, Renderer
 from webapp.rest.operation import given, operation, sent
 from webapp.rest.problems import described_in_place
 from webapp.rest.serializers import (
+    BoundedIntegerField,
     ProblemSerializer,
     StrictBooleanField,
-    StrictIntegerField,
     StrictSerializer,
 )
 from webapp.serving.engine import serving
@@ -62,8 +62,8 @@ class BatchSerializer(StrictSerializer):
         child=_AnyField(allow_null=True),
         help_text=f"1 to {MOST}, or to {MOST_STREAMED:,} as JSON lines: texts, or objects as of `ask`.",
     )
-    k = StrictIntegerField(
-        default=DEFAULT_K, help_text=f"How many blocks to read, 1 to {MAX_K}, for questions without their own k."
+    k = BoundedIntegerField(
+        1, MAX_K, default=DEFAULT_K, help_text="How many blocks to read, for questions without their own k."
     )
     exclude = texts_field("Ids of blocks that must not be read, for questions without their own list.")
     collections = names_field("Names of the collections to look in, where a question does not say so itself.")

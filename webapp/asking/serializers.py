@@ -16,10 +16,10 @@ from webapp.asking.scope import MAX_VALUE_CHARACTERS, MAX_VALUES
 from webapp.asking.service import DEFAULT_K, MAX_EXCLUDED, MAX_QUESTION_CHARACTERS
 from webapp.models import AskedAnswer, ChangeKind
 from webapp.rest.serializers import (
+    BoundedIntegerField,
     RecordSerializer,
     StrictBooleanField,
     StrictCharField,
-    StrictIntegerField,
     StrictSerializer,
 )
 
@@ -58,7 +58,7 @@ class QuestionSerializer(StrictSerializer):
         allow_blank=True,
         help_text=f"At most {MAX_QUESTION_CHARACTERS} characters after folding white space; must not be empty.",
     )
-    k = StrictIntegerField(default=DEFAULT_K, help_text=f"How many blocks to read, 1 to {MAX_K}.")
+    k = BoundedIntegerField(1, MAX_K, default=DEFAULT_K, help_text="How many blocks to read.")
     exclude = texts_field(f"Ids of blocks that must not be read, at most {MAX_EXCLUDED}.")
     collections = names_field("Names of the collections to look in; none: all that the asker may read.")
     filters = FiltersSerializer(default=None, allow_null=True)

@@ -112,6 +112,10 @@ class OutOfDate(RealmError):
     """The findings of a check have changed since."""
 
 
+class DeployedAlready(RealmError):
+    """The pair is the active deployment's."""
+
+
 class NotConfirmed(StateConflict, RealmError):
     """The check has doubts that are not, or not all, confirmed. check: with its findings."""
 
@@ -183,7 +187,7 @@ def _carry(earlier: IndexGeneration, index: IndexGeneration, by: User | str) -> 
 def deploy_ready(found: PairCheck, *, by: str, note: str = "") -> Deployment:
     """Deploy a pair that is ready, in one short transaction: a caller may have begun it. Its doubts are accepted.
 
-    RealmError if it cannot answer; OutOfDate if something changed since.
+    RealmError if it cannot answer; DeployedAlready if it is the active one; OutOfDate if something changed since.
     """
     if found.refusal:
         raise RealmError(found.refusal)
@@ -205,8 +209,8 @@ def deploy(
     """Deploy `model` (default: the one that built `index`) with `index`.
 
     Every web process loads the pair beside the previous one and then switches. confirmed: the digest of the `check`
-    whose doubts a person has read; True for a program that accepts any doubts. RealmError if the pair cannot answer or
-    is the active one, NotConfirmed for unconfirmed doubts.
+    whose doubts a person has read; True for a program that accepts any doubts. RealmError if the pair cannot answer,
+    DeployedAlready if it is the active one, NotConfirmed for unconfirmed doubts.
     """
     return _activate("deploy", check(index, model), by, note, confirmed)
 
@@ -221,9 +225,6 @@ def roll_back(earlier: Deployment, *, by: User | None = None, confirmed: str | b
 def _activate(action: str, found: PairCheck, by: User | str | None, note: str, confirmed: str | bool) -> Deployment:
     if found.refusal:
         raise RealmError(found.refusal)
-    active = found.instead_of
-    if active is not None and (active.model_id, active.index_id) == (found.model.pk, found.index.pk):
-        raise RealmError(f"Deployment {active.pk} is active already, with the same model and the same index.")
     if found.doubts and confirmed is not True and confirmed != found.digest:
         raise NotConfirmed(found)
     try:
@@ -240,6 +241,8 @@ def _put_in_place(
     """Activate a checked pair in the place of `active`, which is locked."""
     if active != found.instead_of:
         raise OutOfDate("Another deployment was activated meanwhile; check again.")
+    if active is not None and (active.model_id, active.index_id) == (found.model.pk, found.index.pk):
+        raise DeployedAlready(f"Deployment {active.pk} is active already, with the same model and the same index.")
     if masks.unmasked_purges(found.index) is not None:
         raise OutOfDate("Documents were purged meanwhile; check again.")
     person = by if isinstance(by, User) else None

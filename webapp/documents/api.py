@@ -105,7 +105,7 @@ class _DocumentsView(EditorView):
         self,
         request: Request,
         sent: dict[str, Any],
-        edit: Callable[[documents.Kept | None], documents.Edited],
+        edit: Callable[[documents.CommitHook | None], documents.Edited],
         status: int,
     ) -> Response:
         """Make an edit, once for each key, and describe it."""

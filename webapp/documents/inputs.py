@@ -319,7 +319,7 @@ def _read_document(
 
 
 def _title_said(read: ParsedDocument, given: DocumentInput) -> list[str]:
-    """That nobody stated its title, which stands before each of its passages."""
+    """A warning if the title is the file's name: the models read it before each passage of the document."""
     if not read.titled_by_name or given.title or not isinstance(given.source, File):
         return []
     return [

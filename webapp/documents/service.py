@@ -70,10 +70,10 @@ class DocumentExists(StateConflict):
         super().__init__(f"The corpus has a document {document_id!r} already; change that one.")
 
 
-Kept = Callable[[Edited], None]
+CommitHook = Callable[[Edited], None]
 
 
-def add(given: Sequence[DocumentInput], *, by: User | None, kept: Kept | None = None) -> Edited:
+def add(given: Sequence[DocumentInput], *, by: User | None, kept: CommitHook | None = None) -> Edited:
     """Add documents, all or none.
 
     kept: called in the transaction that commits; if it raises, the edit is undone.
@@ -93,7 +93,12 @@ def add(given: Sequence[DocumentInput], *, by: User | None, kept: Kept | None = 
 
 
 def change(
-    document_id: str, given: DocumentInput, *, by: User | None, kept: Kept | None = None, versions: Versions = None
+    document_id: str,
+    given: DocumentInput,
+    *,
+    by: User | None,
+    kept: CommitHook | None = None,
+    versions: Versions = None,
 ) -> Edited:
     """Replace a document; what is not given of it (`DocumentInput`) stays.
 
@@ -113,7 +118,7 @@ def change(
 
 
 def remove(
-    document_ids: Sequence[str], *, by: User | None, kept: Kept | None = None, versions: Versions = None
+    document_ids: Sequence[str], *, by: User | None, kept: CommitHook | None = None, versions: Versions = None
 ) -> Edited:
     """Remove documents, all or none.
 
@@ -153,7 +158,11 @@ def content_hash(document: LivingDocument) -> str:
 
 
 def _written(
-    taken: Sequence[ReadDocument], look: Callable[[CorpusView], None], by: User | None, kept: Kept | None, began: float
+    taken: Sequence[ReadDocument],
+    look: Callable[[CorpusView], None],
+    by: User | None,
+    kept: CommitHook | None,
+    began: float,
 ) -> Edited:
     """Write documents that were read since `began`, and keep their PDFs."""
     taken = [_with_file(one) for one in taken]
@@ -210,7 +219,7 @@ class _Edit:
     removed: Sequence[str]
     look: Callable[[CorpusView], None]
     by: User | str | None
-    kept: Kept | None = None
+    kept: CommitHook | None = None
     above: IndexGeneration | None = None
     timings_ms: dict[str, float] = field(default_factory=dict)
 

@@ -11,7 +11,7 @@ from realm_core.text.masked import MOST_MASKS
 from webapp.asking.serializers import texts_field
 from webapp.asking.service import MAX_EXCLUDED
 from webapp.filling.service import DEFAULT_K, MAX_SENTENCE_CHARACTERS
-from webapp.rest.serializers import StrictCharField, StrictIntegerField, StrictSerializer
+from webapp.rest.serializers import BoundedIntegerField, StrictCharField, StrictSerializer
 
 
 class SentenceSerializer(StrictSerializer):
@@ -23,9 +23,7 @@ class SentenceSerializer(StrictSerializer):
         help_text=f"With [MASK] for each missing wordpiece, 1 to {MOST_MASKS} of them; at most "
         f"{MAX_SENTENCE_CHARACTERS} characters after folding white space.",
     )
-    k = StrictIntegerField(
-        default=DEFAULT_K, help_text=f"How many blocks to read, including the null block, 2 to {MAX_K}."
-    )
+    k = BoundedIntegerField(2, MAX_K, default=DEFAULT_K, help_text="How many blocks to read, including the null block.")
     exclude = texts_field(f"Ids of blocks that must not be read, at most {MAX_EXCLUDED}.")
     truth = StrictCharField(
         default=None,

@@ -35,7 +35,8 @@ _MOST_DIGITS: Final = 18  # such a number fits into an id column, and into a set
 _UNREADABLE: Final = object()  # in the place of a value: every check refuses it, and none takes it for a default
 _FROM_FEEDBACK: Final = "; feedback that was accepted is among them once a set was made of it, under Questions"
 _QUOTED: Final = 80  # characters of a wrong line that are shown
-# Settings that people often change, of a job and of a stage of one; the others are folded away.
+# Settings that people often change, of a job and of a stage of one; the others are folded away. They are named here and
+# not where they are declared: most are fields of several tasks, and a stage shows fewer of them than a job of the task.
 _SHOWN_FIRST: Final = frozenset(
     "name source file corpus_name steps epochs batch learning_rate query_lr reader_lr head_lr pairs k refresh "
     "refresh_every retriever normalisation sample why leave_out_measured".split()

@@ -144,7 +144,7 @@ def _polling(job: Job) -> int:
 
 
 def _goes_on(job: Job) -> bool:
-    """Whether a job can still change by itself; the parts of a whole may outlast it."""
+    """Whether a job can still change by itself; the parts of a job may outlast it."""
     return job.is_active or job.resumes_at is not None or job.parts.filter(state__in=ACTIVE).exists()
 
 
@@ -158,7 +158,7 @@ def _live(job: Job) -> dict[str, Any]:
         "goes_on": _goes_on(job),
         "waiting_long": waiting_long,
         **_times(job),
-        # A whole's progress is its parts', so it may have no run folder.
+        # The progress of a job with parts is that of its parts, so it may have no run folder.
         "begins_anew": job.can_resume and not job.run_dir.is_dir() and not job.parts.exists(),
         "gone": jobs.gone(job),
         "devices": list(job.devices.all()),

@@ -68,8 +68,8 @@ class JobSerializer(RecordSerializer):
     )
     created_by = person_field()
     schedule = serializers.SerializerMethodField(
-        help_text="The schedule that started it, or its whole, by itself or because a person ran it; null: none did, "
-        "or it was removed."
+        help_text="The schedule that started it, or its parent job, by itself or because a person ran it; null: none "
+        "did, or it was removed."
     )
     ran_before_s = serializers.SerializerMethodField(
         help_text="Seconds that it ran in all before it was last resumed; started_at is of the time since."

@@ -81,7 +81,7 @@ def carried_over(earlier: Job) -> dict[str, Any]:
 def who_started(jobs: Collection[Job]) -> dict[uuid.UUID, User | Schedule | str]:
     """Job's id → the person or schedule that started it, else the actor's name; "" if unknown.
 
-    A part counts as started by the starter of its whole.
+    A part counts as started by the starter of its parent.
     """
     entries = AuditEntry.objects.filter(action="job.start", job__in={job.parent_id or job.pk for job in jobs})
     names = dict(entries.order_by("-pk").values_list("job_id", "name"))
@@ -95,7 +95,7 @@ def who_started(jobs: Collection[Job]) -> dict[uuid.UUID, User | Schedule | str]
 
 
 def schedules_of(jobs: Collection[Job]) -> dict[uuid.UUID, Schedule]:
-    """Job's id → the schedule that started it, by itself or because a person ran it; of a part, that of its whole.
+    """Job's id → the schedule that started it, by itself or because a person ran it; of a part, that of its parent.
 
     A schedule that was removed is left out.
     """

@@ -90,8 +90,8 @@ def _named(request: HttpRequest, parameter: str, among: QuerySet[Job]) -> Job | 
 
 def _table(request: HttpRequest) -> dict[str, Any]:
     show, kind, queue = (request.GET.get(name, "") for name in ("show", "kind", "queue"))
-    whole = _named(request, "part_of", Job.objects.all())
-    found = Job.objects.select_related("created_by").defer("log", "result").filter(parent=whole)
+    parent = _named(request, "part_of", Job.objects.all())
+    found = Job.objects.select_related("created_by").defer("log", "result").filter(parent=parent)
     if show in _SHOW:
         found = found.filter(state__in=_SHOW[show])
     if kind in KINDS:
@@ -105,7 +105,7 @@ def _table(request: HttpRequest) -> dict[str, Any]:
         "page": page,
         "rows": [(job, started_by[job.pk]) for job in page],
         "any_active": Job.objects.filter(goes_on).exists(),
-        "whole": whole,
+        "parent": parent,
         "show": show,
         "kind": kind,
         "queue": queue,

@@ -7,7 +7,7 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from webapp.asking.serializers import DayField
-from webapp.rest.serializers import StrictSerializer
+from webapp.rest.serializers import BoundedIntegerField, StrictSerializer
 
 Schema = dict[str, Any]
 
@@ -54,6 +54,8 @@ def _field(field: Any) -> Schema:
         schema = {"type": next(name for kind, name in _TYPES.items() if isinstance(field, kind))}
     if isinstance(field, DayField | serializers.DateField):
         schema["format"] = "date"
+    if isinstance(field, BoundedIntegerField):
+        schema |= {"minimum": field.min_value, "maximum": field.max_value}
     if isinstance(field.default, bool | int):
         schema["default"] = field.default
     if field.allow_null:

@@ -9,7 +9,6 @@ from typing import Any, Final
 from django.urls import reverse
 from rest_framework.request import Request
 
-from realm_core.settings import MAX_K
 from webapp.access.collections import access_of
 from webapp.articles import service as articles
 from webapp.articles.serializers import BlockSerializer
@@ -111,7 +110,6 @@ _OF_BLOCK: Final = (
 _QUESTION: Final = schema_of(
     QuestionSerializer,
     question={"minLength": 1},
-    k={"minimum": 1, "maximum": MAX_K},
     exclude={"maxItems": MAX_EXCLUDED},
     collections={"maxItems": MAX_VALUES},
 )

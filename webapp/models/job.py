@@ -144,7 +144,7 @@ class Job(models.Model):
     def resumes_at(self) -> datetime | None:
         """When it resumes automatically; None: only on a person's request.
 
-        A part resumes with its whole; one that runs beside its whole resumes automatically while that runs.
+        A part resumes with its parent; one that runs beside its parent resumes automatically while that runs.
         """
         if self.state != JobState.INTERRUPTED or self.finished_at is None:
             return None
@@ -217,9 +217,9 @@ class Job(models.Model):
     ) -> JobState | None:
         """Renew the lease, and record progress and the end of the log.
 
-        got_further: than any attempt before, which resets the count of fruitless attempts. Returns the state: RUNNING,
-        or STOPPING if the process should be stopped. None: another worker holds the lease; kill the process and record
-        nothing.
+        got_further: than any attempt before, which resets the count of attempts without progress. Returns the state:
+        RUNNING, or STOPPING if the process should be stopped. None: another worker holds the lease; kill the process
+        and record nothing.
         """
         values: dict[str, Any] = {"lease_expires_at": timezone.now() + timedelta(seconds=lease_s)}
         if progress is not None:
@@ -276,7 +276,7 @@ class Job(models.Model):
         ) or self._let_go(held.filter(state=JobState.STOPPING), state=JobState.STOPPED, finished_at=now)
         return self._changed(won)
 
-    # ---- for a whole that waits for its parts
+    # ---- for a parent that waits for its parts
 
     def wait_for_parts(self, owner: str) -> bool:
         """Leave the job running, held by its parts and no worker. False: it is to stop, or `owner` has lost it."""
@@ -285,7 +285,7 @@ class Job(models.Model):
         return self._changed(held.update(lease_owner=ITS_PARTS, lease_expires_at=None, fruitless=fruitless))
 
     def parts_ended(self, state: JobState, *, error: str = "") -> bool:
-        """No part is active any more: QUEUED if all have succeeded, else the state in which the whole ended.
+        """No part is active any more: QUEUED if all have succeeded, else the state in which the parent ended.
 
         False: it does not wait for them, or is to stop and can be neither queued nor interrupted.
         """

@@ -12,13 +12,14 @@ from django.core.exceptions import DisallowedHost, RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
+from django.views import defaults
 
 from realm_core.errors import CannotStore, EngineUnavailable
 from webapp.access.limits import TooManyQuestions
 from webapp.pages.guards import way_back
 from webapp.refusals import StateConflict
 from webapp.request_id import get_request_id
-from webapp.rest.problems import CONTENT_TYPE, DATABASE_ERRORS, describe, problem_page
+from webapp.rest.problems import CONTENT_TYPE, DATABASE_ERRORS, describe, not_found, problem_page
 
 log: Final = logging.getLogger(__name__)
 
@@ -52,6 +53,11 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if wants_problem(request):
         return problem_page(400, reason)
     return HttpResponse(render_to_string("400.html", {"reason": reason}), status=400)
+
+
+def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """An address that does not exist, or something that the viewer may not know of."""
+    return not_found(request) if wants_problem(request) else defaults.page_not_found(request, exception)
 
 
 def refusal(request: HttpRequest, status: int, reason: str) -> HttpResponse:

@@ -68,7 +68,7 @@ _Place = tuple[IndexGeneration, CorpusState | None]
 
 
 @dataclass(frozen=True)
-class _Standing:
+class _CurrentCorpus:
     """The corpus above one index as it stands. row: None for an unchanged base."""
 
     index: IndexGeneration
@@ -78,7 +78,7 @@ class _Standing:
 
 def blocks_of(document_ids: Sequence[str]) -> list[str]:
     """The ids of all blocks that the documents have or had, in all their versions."""
-    blocks = _blocks_of(_standings(_places(active().index)), document_ids)
+    blocks = _blocks_of(_current_corpora(_places(active().index)), document_ids)
     return sorted(block_id for own in blocks.values() for block_id in own)
 
 
@@ -101,12 +101,12 @@ def _attempt(
     from realm_core.living.purging import purge as purge_files
 
     places = _places(index)
-    standings = _standings(places)
-    blocks = _blocks_of(standings, ids)
+    corpora = _current_corpora(places)
+    blocks = _blocks_of(corpora, ids)
     for document_id in ids:
         if document_id not in blocks:
             raise DocumentMissing(document_id)
-    (store, state), *others = [(store_of(one.index), one.view.state) for one in standings]
+    (store, state), *others = [(store_of(one.index), one.view.state) for one in corpora]
     made: list[Purge] = []
 
     def check() -> None:
@@ -114,9 +114,9 @@ def _attempt(
             raise Overtaken
 
     def commit(after: LivingState, receipt: Receipt | None, after_others: Sequence[LivingState]) -> None:
-        states = zip(standings, (after, *after_others), strict=True)
+        states = zip(corpora, (after, *after_others), strict=True)
         views = [store_of(one.index).view(state) for one, state in states]
-        made.append(_commit(standings, views, blocks, receipt, by))
+        made.append(_commit(corpora, views, blocks, receipt, by))
 
     receipt: Receipt | None = None
     with suppress(NotHeld):  # their files have gone already, and kept answers may still quote them
@@ -157,49 +157,49 @@ def _places(index: IndexGeneration) -> list[_Place]:
     return [(one, row_of.get(one.pk)) for one in (index, *sorted(beside, key=lambda one: one.pk))]
 
 
-def _standings(places: Sequence[_Place]) -> list[_Standing]:
+def _current_corpora(places: Sequence[_Place]) -> list[_CurrentCorpus]:
     """The places, opened. Left out is an unedited base that cannot be read: it is masked before it answers."""
     (index, own), *others = places
-    standings = [_Standing(index, own, opened(index, own))]
+    corpora = [_CurrentCorpus(index, own, opened(index, own))]
     for one, row in others:
         try:
-            standings.append(_Standing(one, row, store_of(one).view(state_of(one, row))))
+            corpora.append(_CurrentCorpus(one, row, store_of(one).view(state_of(one, row))))
         except RealmError as error:
             if row is not None:
                 raise
             log.warning("The index %s cannot be read, so nothing is purged from it: %s", one, error)
-    return standings
+    return corpora
 
 
-def _blocks_of(standings: Sequence[_Standing], document_ids: Sequence[str]) -> dict[str, set[str]]:
+def _blocks_of(corpora: Sequence[_CurrentCorpus], document_ids: Sequence[str]) -> dict[str, set[str]]:
     """The block ids of each of the documents that is known, in all its versions."""
     blocks: dict[str, set[str]] = {}
     named: dict[tuple[str, str], set[str]] = {}  # the ids of documents by title and address
-    for view in (one.view for one in standings):
+    for view in (one.view for one in corpora):
         places = view.with_ids(document_ids)
         for one in view.described(list(places.values())):
             named.setdefault((one.title, one.url), set()).add(one.id)
         for document_id, row in places.items():
             blocks.setdefault(document_id, set()).update(block.block_id for block in view.blocks_of_article(row))
-    for document in _rows(standings[0].index, document_ids).prefetch_related("changes"):
+    for document in _rows(corpora[0].index, document_ids).prefetch_related("changes"):
         own = blocks.setdefault(document.document_id, set())
         if document.status != DocumentStatus.PURGED:
             named.setdefault((document.title, document.url), set()).add(document.document_id)
         for change in document.changes.all():
             own.update(change.blocks_gone, change.blocks_new)
-    for key, block_id in _read_from_others(standings):
+    for key, block_id in _read_from_others(corpora):
         for document_id in named.get(key, ()):
             blocks[document_id].add(block_id)
     return blocks
 
 
-def _read_from_others(standings: Sequence[_Standing]) -> Iterator[tuple[tuple[str, str], str]]:
+def _read_from_others(corpora: Sequence[_CurrentCorpus]) -> Iterator[tuple[tuple[str, str], str]]:
     """Title, address and id of the blocks that stored answers read from indexes which are not opened any more.
 
     Their files may be gone, and with them which document a block was of: title and address tell.
     """
-    opened_ones = {one.index.pk for one in standings}
-    others = [one.pk for one in indexes_beside(standings[0].index) if one.pk not in opened_ones]
+    opened_ones = {one.index.pk for one in corpora}
+    others = [one.pk for one in indexes_beside(corpora[0].index) if one.pk not in opened_ones]
     told = AskedAnswer.objects.filter(deployment__index__in=others).order_by()
     for evidence in told.values_list("payload__evidence", flat=True).iterator():
         for block in evidence:
@@ -214,14 +214,14 @@ def _rows(index: IndexGeneration, document_ids: Sequence[str]) -> QuerySet[Docum
 
 
 def _commit(
-    standings: Sequence[_Standing],
+    corpora: Sequence[_CurrentCorpus],
     after: Sequence[CorpusView],
     blocks: dict[str, set[str]],
     receipt: Receipt | None,
     by: User | None,
 ) -> Purge:
-    """Everything that the purge changes in the database, or Overtaken. standings: that of the deployed index first."""
-    index = standings[0].index
+    """Everything that the purge changes in the database, or Overtaken. corpora: that of the deployed index first."""
+    index = corpora[0].index
     # Blocks that another document has word for word stay.
     gone = {
         document_id: sorted(one for one in own if not any(view.rows_with(one) for view in after))
@@ -231,13 +231,13 @@ def _commit(
     with transaction.atomic():
         states = {
             one.index.pk: advanced(one.index, one.row, one.view.state, view.state, by)
-            for one, view in zip(standings, after, strict=True)
+            for one, view in zip(corpora, after, strict=True)
             if one.index == index or one.row is not None or view.state != one.view.state
         }
         files = originals.receipt_files(_rows(index, [*blocks]).exclude(original="").values_list("original", flat=True))
         changes = []
         for document_id in blocks:
-            for document in _every_row(standings, document_id):
+            for document in _every_row(corpora, document_id):
                 was, now = states.get(document.index_id) or _unchanged(document)
                 # Each block is once in the ledger.
                 taken = gone[document_id] if document.index_id == index.pk else []
@@ -259,18 +259,18 @@ def _unchanged(document: Document) -> tuple[CorpusState, CorpusState]:
     return row, row
 
 
-def _every_row(standings: Sequence[_Standing], document_id: str) -> list[Document]:
+def _every_row(corpora: Sequence[_CurrentCorpus], document_id: str) -> list[Document]:
     """The rows of a document, also those that are to be: one above the deployed index is among them."""
-    documents = list(_rows(standings[0].index, [document_id]))
+    documents = list(_rows(corpora[0].index, [document_id]))
     known = {document.index_id for document in documents}
-    for standing in standings:
-        place = standing.view.with_ids([document_id]).get(document_id)
-        if standing.index.pk in known or (place is None and standing is not standings[0]):
+    for corpus in corpora:
+        place = corpus.view.with_ids([document_id]).get(document_id)
+        if corpus.index.pk in known or (place is None and corpus is not corpora[0]):
             continue
         # It came with the corpus, or was edited above other indexes alone.
-        collection = documents[0].collection if place is None else standing.view.collection_of(place)
+        collection = documents[0].collection if place is None else corpus.view.collection_of(place)
         documents.append(
-            Document(index=standing.index, document_id=document_id, format=BASE_FORMAT, collection=collection)
+            Document(index=corpus.index, document_id=document_id, format=BASE_FORMAT, collection=collection)
         )
     return documents
 

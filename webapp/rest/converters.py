@@ -4,7 +4,7 @@ from django.urls import register_converter
 
 
 class AnyTextConverter:
-    """Text of any characters: Django's `path` stops before a line break, whose address would then be nobody's."""
+    """Text of any characters. Django's `path` matches no line break, so an address with one would find no view."""
 
     regex = "(?s:.+)"
 

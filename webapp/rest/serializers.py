@@ -33,6 +33,14 @@ class StrictIntegerField(serializers.IntegerField):
         return data
 
 
+class BoundedIntegerField(StrictIntegerField):
+    """A JSON integer whose bounds are described here, and checked by the service as those of pages are."""
+
+    def __init__(self, low: int, high: int, **options: Any) -> None:
+        super().__init__(**options)
+        self.min_value, self.max_value = low, high
+
+
 class StrictFloatField(serializers.FloatField):
     """A JSON number; neither "5" nor true."""
 

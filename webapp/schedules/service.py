@@ -289,8 +289,7 @@ def _begin(schedule: Schedule, model: ModelVersion | None, by: User | str | None
     if corpus is None:
         return _NextStep(f"There is no corpus called {schedule.corpus_name} any more.", failed=True)
     if schedule.ingest:
-        job = start(JobKind.INGEST, source_of(corpus), by=by)
-        schedule.ingested_by = job
+        schedule.ingested_by = job = start(JobKind.INGEST, source_of(corpus), by=by)
         return _NextStep(f"Reading the source of {corpus.name} again.", ScheduleStage.INGEST, job)
     schedule.corpus, schedule.ingested_by = corpus, _ingest_of(corpus)
     return _next_part_or_end(schedule, _index(schedule, corpus, model, by, ready), corpus, by)
@@ -349,8 +348,7 @@ def _index(
     active = Deployment.active()
     if _is_wanted(schedule) and not growth.is_larger(corpus, active):
         return _NextStep(f"{corpus.name} {corpus.snapshot_id} has no more articles than what answers.")
-    known = Candidate(model, corpus).index()
-    if known is None:
+    if (known := Candidate(model, corpus).index()) is None:
         job = start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=by)
         says = f"Building the index of {corpus.name} {corpus.snapshot_id} by {model}."
         return _NextStep(says, ScheduleStage.INDEX, job)
@@ -400,6 +398,8 @@ def _check(
         schedule.answering = deployment = deploying.deploy_ready(ready, by=schedule.audit_name, note=note)
     except deploying.OutOfDate:
         raise not_ready from None
+    except deploying.DeployedAlready as error:  # by a person, while it was measured
+        return _NextStep(f"{index.generation} is built. {error}")
     return _NextStep(f"{index.generation} is built and deployed, as deployment {deployment.pk}.")
 
 

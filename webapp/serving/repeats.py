@@ -15,22 +15,22 @@ from cachetools import TTLCache
 
 MOST: Final = 512  # answers, of some 30 KB each
 
-Kept = TypeVar("Kept")
+AnswerT = TypeVar("AnswerT")
 
 
-class Repeats(Generic[Kept]):
+class Repeats(Generic[AnswerT]):
     """The latest answers by request. keep_s: seconds to keep them; 0: nothing is kept."""
 
     def __init__(self, keep_s: int) -> None:
-        self._kept: TTLCache[Hashable, Kept] = TTLCache(maxsize=MOST, ttl=keep_s, timer=time.monotonic)
+        self._kept: TTLCache[Hashable, AnswerT] = TTLCache(maxsize=MOST, ttl=keep_s, timer=time.monotonic)
         self._lock = threading.Lock()
 
-    def get(self, asked: Hashable) -> Kept | None:
+    def get(self, asked: Hashable) -> AnswerT | None:
         """The stored answer, if it is not too old."""
         with self._lock:
             return self._kept.get(asked)
 
-    def put(self, asked: Hashable, kept: Kept) -> None:
+    def put(self, asked: Hashable, kept: AnswerT) -> None:
         """Store an answer; the least recently used one is evicted."""
         with self._lock:
             self._kept[asked] = kept

@@ -10,7 +10,15 @@ from statistics import median
 from typing import TypeVar
 
 from realm_core.documents.pdf_tables.drawn import SAME, Box, Interval, Rule, alike, union
-from realm_core.documents.pdf_tables.segments import Row, Segment, columns_of, in_row, rows_of, table_of_rows, within
+from realm_core.documents.pdf_tables.segments import (
+    Segment,
+    SegmentRow,
+    columns_of,
+    in_row,
+    rows_of,
+    table_of_rows,
+    within,
+)
 from realm_core.documents.pdf_tables.table import Table
 
 T = TypeVar("T")
@@ -152,7 +160,7 @@ def _follows(segment: Segment, columns: Sequence[Interval], bottom: float) -> bo
 
 def _headings_under_rule(
     segments: Sequence[Segment], start: int, columns: Sequence[Interval], across: Iterable[Rule]
-) -> list[Row]:
+) -> list[SegmentRow]:
     """What stands between the first box and the line above it that is as wide, if these are headings."""
     below = segments[start]
     near = (one.at for one in across if below.height / 2 < one.at - below.top <= _HEADINGS_HEIGHT * below.height)
@@ -166,9 +174,9 @@ def _headings_under_rule(
 
 def _row_before(
     segments: Sequence[Segment], start: int, bounds: Sequence[Interval], left: float, right: float
-) -> list[Row]:
+) -> list[SegmentRow]:
     """The headings above the first line or box, if there are some."""
-    row: Row = {}
+    row: SegmentRow = {}
     below = segments[start]
     for segment in reversed(segments[:start]):
         columns = columns_of(segment, bounds)

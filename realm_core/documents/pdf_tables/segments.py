@@ -117,15 +117,17 @@ def _goes_on(glyph: Glyph, following: Glyph) -> bool:
     return gap < height * _GAP or following.drawn_by == glyph.drawn_by
 
 
-Row = dict[tuple[int, int], list[Segment]]  # first and last column → what stands in them
+SegmentRow = dict[tuple[int, int], list[Segment]]  # first and last column → what stands in them
 
 
-def rows_of(segments: Sequence[Segment], bounds: Sequence[Interval], breaks: Sequence[float] = ()) -> list[Row] | None:
+def rows_of(
+    segments: Sequence[Segment], bounds: Sequence[Interval], breaks: Sequence[float] = ()
+) -> list[SegmentRow] | None:
     """What is written cell by cell, as rows; None if it is not in this order.
 
     bounds: left and right edge of what stands in each column. breaks: heights at which a row ends, rising.
     """
-    rows: list[Row] = []
+    rows: list[SegmentRow] = []
     last: tuple[int, int] = (0, 0)
     above: Segment | None = None
     bottom = top = 0.0
@@ -169,7 +171,7 @@ def within(edges: Sequence[float]) -> list[Interval]:
     return [(left + SAME, max(left, right - SAME)) for left, right in pairwise(edges)]
 
 
-def cells_of(row: Row, columns: int, cells: dict[int, Cell]) -> list[Cell]:
+def cells_of(row: SegmentRow, columns: int, cells: dict[int, Cell]) -> list[Cell]:
     """The cells of a row, with one for each column without text; its characters are added to `cells`."""
     made: list[Cell] = []
     reached = 0
@@ -184,11 +186,11 @@ def cells_of(row: Row, columns: int, cells: dict[int, Cell]) -> list[Cell]:
     return [*made, *(Cell("") for _ in range(columns - reached))]
 
 
-def in_row(row: Row) -> list[Segment]:
+def in_row(row: SegmentRow) -> list[Segment]:
     return [segment for segments in row.values() for segment in segments]
 
 
-def table_of_rows(rows: Iterable[Row], columns: int, left: float, right: float, headings: int = 0) -> Table:
+def table_of_rows(rows: Iterable[SegmentRow], columns: int, left: float, right: float, headings: int = 0) -> Table:
     """headings: how many rows name the columns."""
     table = Table(left=left, right=right)
     table.rows = [cells_of(row, columns, table.cells) for row in rows]
