@@ -38,7 +38,7 @@ from realm_core.index.approximate_build import FILES, build_search
 from realm_core.index.build import SHIPPED
 from realm_core.index.choice import MilvusServer, WantedSearch, choose
 from realm_core.index.embedding import embed
-from realm_core.index.generation import Generation, read_shard
+from realm_core.index.generation import Generation, read_vectors
 from realm_core.index.search import ExactSearch, stable_top
 from realm_core.index.to_milvus import open_vectors
 from realm_core.living.search import open_base
@@ -103,7 +103,7 @@ class Corpus:
             best = torch.empty(len(queries_QD), 0)
             rows = torch.empty(len(queries_QD), 0).long()
             for shard in shards:
-                vectors_RD = read_shard(
+                vectors_RD = read_vectors(
                     self.folder / shard["file"], shard["stop"] - shard["start"], queries_QD.shape[1]
                 )
                 rows_M = mask_N[shard["start"] : shard["stop"]].nonzero().flatten()

@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 
 from realm_core.errors import RealmError, quoted
 from realm_core.files import read_text
-from realm_core.settings import ANY, SettingError, Settings, bare, describe, extra, flat, make, section_of
+from realm_core.settings import ANY, SettingError, Settings, bare_type, describe, extra, flat, make, section_of
 from realm_core.task import Task, artefact_of
 
 T = TypeVar("T", bound=Settings)
@@ -84,7 +84,7 @@ def argv(task: Task) -> list[str]:
 
 
 def _add_option(parser: argparse.ArgumentParser, name: str, info: FieldInfo) -> None:
-    kind, _optional, _metadata = bare(info)
+    kind, _optional, _metadata = bare_type(info)
     options: dict[str, Any] = {"help": _help(kind, info).replace("%", "%%"), "default": argparse.SUPPRESS}
     if get_origin(kind) in (tuple, list):
         options["nargs"] = "+" if info.is_required() or get_origin(kind) is list else "*"

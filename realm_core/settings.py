@@ -315,7 +315,7 @@ def _unstorable(value: Any) -> str | None:
     return None
 
 
-def bare(info: FieldInfo) -> tuple[Any, bool, list[Any]]:
+def bare_type(info: FieldInfo) -> tuple[Any, bool, list[Any]]:
     """(the type without Annotated and None, whether it may be None, the annotations)."""
     type_, metadata, optional = info.annotation, list(info.metadata), False
     if type(None) in get_args(type_):
@@ -341,7 +341,7 @@ def _limit(type_: Any, metadata: Sequence[Any]) -> Limit:
 
 
 def _described(name: str, info: FieldInfo) -> Setting:
-    type_, optional, metadata = bare(info)
+    type_, optional, metadata = bare_type(info)
     kind = str if get_origin(type_) is Literal else get_origin(type_) or type_
     default = info.get_default(call_default_factory=True)
     unit = str(extra(info).get("unit", ""))

@@ -91,7 +91,7 @@ class Anchored(NamedTuple):
             start = end + 1
 
 
-def joined(separator: str, parts: Iterable[Anchored]) -> Anchored:
+def join_anchored(separator: str, parts: Iterable[Anchored]) -> Anchored:
     """The parts with `separator` between them."""
     texts: list[str] = []
     anchors: list[Span] = []

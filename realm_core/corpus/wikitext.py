@@ -11,7 +11,7 @@ from __future__ import annotations
 import html
 import re
 
-from realm_core.corpus.anchors import Anchored, joined, marked, unmarked
+from realm_core.corpus.anchors import Anchored, join_anchored, marked, unmarked
 from realm_core.corpus.boxes import LINE, infobox_sentences, is_infobox, table_sentences
 from realm_core.corpus.prose import TIDYING, Substitutions, gap_closing, sentence, tidy_line
 from realm_core.corpus.records import Section, Span
@@ -302,7 +302,7 @@ def _sections(text: Anchored, language: str) -> tuple[Anchored, tuple[Section, .
             sections.append(Section(tidy_line(heading_path), length))
         prose.append(body)
         length += len(body.text)
-    return joined("\n", prose), tuple(sections)
+    return join_anchored("\n", prose), tuple(sections)
 
 
 def _heading(line: str) -> tuple[int, str]:
@@ -332,13 +332,13 @@ def _body(lines: list[Anchored], language: str) -> Anchored:
             continues = False
             continue
         if item:  # a sentence, as in other formats
-            line = joined("", [line, Anchored(sentence(line.text).removeprefix(line.text), [])])
+            line = join_anchored("", [line, Anchored(sentence(line.text).removeprefix(line.text), [])])
         if continues and not item:
             paragraphs[-1].append(line)
         else:
             paragraphs.append([line])
         continues = item is None
-    return _tidied(joined("\n", [joined(" ", paragraph) for paragraph in paragraphs]), language)
+    return _tidied(join_anchored("\n", [join_anchored(" ", paragraph) for paragraph in paragraphs]), language)
 
 
 def _plain(line: Anchored, language: str) -> Anchored:

@@ -28,7 +28,7 @@ from realm_core.files import disk_errors, read_json, remove_folder, replaced, sh
 from realm_core.index.approximate import INDEX_FILE, LISTS_FILE, PLACES_FILE
 from realm_core.index.choice import SearchChoice, SearchKind, choose
 from realm_core.index.clustering import ROUNDS, Assigner, centroids
-from realm_core.index.generation import read_shard
+from realm_core.index.generation import read_vectors
 from realm_core.runs.activity import Activity
 
 FILES = (LISTS_FILE, PLACES_FILE, INDEX_FILE)
@@ -159,7 +159,7 @@ class _SearchBuild:
 
     def _read(self, shard: Mapping[str, Any]) -> Tensor:
         """A shard's vectors, mapped."""
-        return read_shard(self._folder / shard["file"], shard["stop"] - shard["start"], self._dimension)
+        return read_vectors(self._folder / shard["file"], shard["stop"] - shard["start"], self._dimension)
 
     # ---- adding
 

@@ -28,7 +28,7 @@ from realm_core.files import disk_errors, read_json, remove_folder, sha256_of_fi
 from realm_core.index.approximate_build import build_search, end_build
 from realm_core.index.choice import SearchKind, search_of
 from realm_core.index.embedding import embed, embed_rows
-from realm_core.index.generation import read_shard
+from realm_core.index.generation import read_vectors
 from realm_core.index.manifest import MANIFEST_FILE, SHIPPED, generation_manifest, is_complete, read_manifest, verify
 from realm_core.index.postings import keep_postings
 from realm_core.index.tasks import SHARD_ROWS, Index
@@ -286,7 +286,7 @@ def _copied_shards(work: _GenerationBuild, activity: Activity) -> list[dict[str,
         shards: list[dict[str, Any]] = []
         for shard in manifest["shards"]:
             path = work.partial / shard["file"]
-            vectors = read_shard(folder / shard["file"], shard["stop"] - shard["start"], manifest["dim"])
+            vectors = read_vectors(folder / shard["file"], shard["stop"] - shard["start"], manifest["dim"])
             save_tensors(path, {"vectors": vectors})  # those shipped with a model are quantised
             shards.append({**shard, "sha256": sha256_of_file(path)})
         activity.progress(len(work.snapshot), len(work.snapshot), "blocks")
@@ -364,7 +364,7 @@ class _ShardEmbedder:
 def _finished(shard: Path, rows: int, dimension: int) -> bool:
     """Whether a valid shard exists; a damaged one is built again."""
     try:
-        read_shard(shard, rows, dimension)
+        read_vectors(shard, rows, dimension)
     except RealmError:
         return False
     return True

@@ -50,14 +50,14 @@ class Generation:
             path = verified_file(folder, shard)
             if shard["start"] != row or shard["stop"] > manifest["rows"]:
                 raise RealmError(f"{folder / MANIFEST_FILE}: the shards are not contiguous at row {row}.")
-            fill(vectors_ND[row : shard["stop"]], read_shard(path, shard["stop"] - row, manifest["dim"]))
+            fill(vectors_ND[row : shard["stop"]], read_vectors(path, shard["stop"] - row, manifest["dim"]))
             row = shard["stop"]
         if row != manifest["rows"]:
             raise RealmError(f"{folder / MANIFEST_FILE}: the shards have {row} rows, not {manifest['rows']}.")
         return cls(manifest["generation"], manifest, vectors_ND)
 
 
-def read_shard(path: Path, rows: int, dimension: int) -> Tensor:
+def read_vectors(path: Path, rows: int, dimension: int) -> Tensor:
     """Vectors [rows, dimension] of one shard, dequantised; `RealmError` if type or shape differ."""
     tensors = load_tensors(path)
     vectors_RD = tensors.get("vectors")

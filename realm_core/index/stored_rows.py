@@ -21,7 +21,7 @@ from torch import Tensor
 
 from realm_core.arrays import Rows
 from realm_core.errors import RealmError
-from realm_core.index.generation import read_shard
+from realm_core.index.generation import read_vectors
 from realm_core.index.search import merged
 
 _BYTES = 2  # of a number, float16
@@ -39,7 +39,7 @@ class StoredRows:
         self._close = weakref.finalize(self, _close, self._files)
         self._offsets = []
         for path, rows in shards:
-            read_shard(path, rows, dimension)  # checks type and shape; of a mapping, so nothing is read
+            read_vectors(path, rows, dimension)  # checks type and shape; of a mapping, so nothing is read
             try:
                 self._files.append(os.open(path, os.O_RDONLY))
             except OSError as error:

@@ -39,7 +39,7 @@ def collections_of(table: pa.Table) -> dict[str, CollectionFacts]:
     return {name: _facts(table.filter(pc.equal(names, name))) for name in pc.unique(names).to_pylist()}
 
 
-def joined(parts: Iterable[dict[str, CollectionFacts]]) -> dict[str, CollectionFacts]:
+def joined_collections(parts: Iterable[dict[str, CollectionFacts]]) -> dict[str, CollectionFacts]:
     """The collections of several parts of a corpus."""
     found: dict[str, CollectionFacts] = {}
     for part in parts:

@@ -16,7 +16,7 @@ import numpy as np
 
 from realm_core.arrays import Mask
 from realm_core.corpus.records import Article, Block
-from realm_core.living.collections import CollectionFacts, joined
+from realm_core.living.collections import CollectionFacts, joined_collections
 from realm_core.living.documents import Filter, LivingDocument
 from realm_core.living.layer import Layer
 from realm_core.living.state import BASE, LivingState
@@ -193,7 +193,7 @@ class CorpusView:
     @cached_property
     def collections(self) -> dict[str, CollectionFacts]:
         """The collections of the living documents, by name."""
-        return joined(
+        return joined_collections(
             layer.collections(self.live_articles[first_article : first_article + layer.articles])
             for layer, _, first_article in self._placed()
         )

@@ -100,7 +100,7 @@ def bert_of(adapter: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in adapter.items() if name.startswith(prefix)}
 
 
-def joined(earlier: Mapping[str, Tensor], later: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def joined_adapters(earlier: Mapping[str, Tensor], later: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Two adapters as one: ranks add up; of tensors stored whole the later's is taken."""
     both = {**earlier, **later}
     for name in earlier.keys() & later.keys():

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from realm_core.errors import RealmError, quoted
 from realm_core.files import disk_errors, new_folder, read_json, sha256_of_file, write_json
-from realm_core.model.adapter import DOWN, UP, Adapter, changes, joined
+from realm_core.model.adapter import DOWN, UP, Adapter, changes, joined_adapters
 from realm_core.model.base import (
     base_bert,
     base_tensors,
@@ -146,7 +146,7 @@ def _save_adapter(adapter: Adapter, config: ModelConfig, folder: Path) -> dict[s
     replaced = {_part(name) for name in tensors} if adapter.continues else set()
     for path in earlier:
         own = {name: tensor for name, tensor in _adapter_tensors(path).items() if _part(name) not in replaced}
-        tensors = joined(own, tensors)
+        tensors = joined_adapters(own, tensors)
     stored: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         stored |= _store(name, tensor, "int8" if name.endswith((DOWN, UP)) else "float16", None)

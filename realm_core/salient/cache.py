@@ -113,7 +113,7 @@ def _shards(folder: Path) -> tuple[dict[str, Any], list[tuple[SpansM5, LabelsM]]
         for path, checksum in zip(shard_files(folder, number), checksums, strict=True):
             if not path.exists() or sha256_of_file(path) != checksum:
                 raise RealmError(f"{path} is missing or damaged: its checksum is not the manifest's.")
-        shard = read_shard(folder, number)
+        shard = read_spans(folder, number)
         if shard is None:
             raise RealmError(f"{folder}: shard {number} does not match the manifest.")
         whole.append(shard)
@@ -125,7 +125,7 @@ def shard_files(folder: Path, number: int) -> tuple[Path, Path]:
     return folder / f"spans-{number:05d}.npy", folder / f"labels-{number:05d}.npy"
 
 
-def read_shard(folder: Path, number: int) -> tuple[SpansM5, LabelsM] | None:
+def read_spans(folder: Path, number: int) -> tuple[SpansM5, LabelsM] | None:
     """One shard; None if it is missing or incomplete."""
     spans_file, labels_file = shard_files(folder, number)
     try:
@@ -135,7 +135,7 @@ def read_shard(folder: Path, number: int) -> tuple[SpansM5, LabelsM] | None:
         return None
 
 
-def write_shard(folder: Path, number: int, spans_M5: SpansM5, labels_M: LabelsM) -> None:
+def write_spans(folder: Path, number: int, spans_M5: SpansM5, labels_M: LabelsM) -> None:
     """Write one shard; each file is written atomically, and a shard with one file counts as missing."""
     arrays: list[NDArray[Any]] = [spans_M5, labels_M]
     for path, array in zip(shard_files(folder, number), arrays, strict=True):
@@ -152,7 +152,7 @@ def write_manifest(folder: Path, identity: dict[str, Any], counts: dict[str, Any
     return manifest
 
 
-def spans_of(tagger: Tagger, rows: Sequence[int], texts: Sequence[str]) -> tuple[SpansM5, LabelsM]:
+def salient_spans(tagger: Tagger, rows: Sequence[int], texts: Sequence[str]) -> tuple[SpansM5, LabelsM]:
     """The salient spans of some blocks; spans that cross a sentence boundary are dropped.
 
     rows, texts: row and text of each block.

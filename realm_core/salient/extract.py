@@ -28,9 +28,9 @@ from realm_core.salient.cache import (
     LabelsM,
     SalientSpans,
     SpansM5,
-    read_shard,
+    read_spans,
     write_manifest,
-    write_shard,
+    write_spans,
 )
 from realm_core.salient.spans import Tagger
 from realm_core.salient.taggers import WITHOUT_TORCH, TaggerOptions
@@ -159,7 +159,7 @@ def _fill(
 ) -> None:
     """Make the missing shards, then the manifest."""
     shards: int = identity["shards"]
-    missing = [number for number in range(shards) if read_shard(output, number) is None]
+    missing = [number for number in range(shards) if read_spans(output, number) is None]
     requests = (
         (list(rows[number::shards][low : low + _REQUEST_BLOCKS]), number)
         for number in missing
@@ -175,7 +175,7 @@ def _fill(
             pending += count
             done += count
             if pending == len(rows[number::shards]):
-                write_shard(
+                write_spans(
                     output,
                     number,
                     np.concatenate([spans for spans, _ in open_shard]),
@@ -218,7 +218,7 @@ def _counts(output: Path, identity: dict[str, Any]) -> dict[str, Any]:
     by_label = np.zeros(len(identity["labels"]), np.int64)
     blocks_with_spans = 0
     for number in range(identity["shards"]):
-        shard = read_shard(output, number)
+        shard = read_spans(output, number)
         assert shard is not None
         spans, labels = shard
         by_label += np.bincount(labels, minlength=len(by_label))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from realm_core.corpus.store import Snapshot
 from realm_core.runs.pipes import serve
-from realm_core.salient.cache import LabelsM, SpansM5, spans_of
+from realm_core.salient.cache import LabelsM, SpansM5, salient_spans
 from realm_core.salient.spans import Tagger
 from realm_core.salient.taggers import TaggerOptions
 
@@ -34,7 +34,7 @@ def command(corpus: str, options: TaggerOptions) -> list[str]:
 
 def tag(snapshot: Snapshot, tagger: Tagger, rows: Sequence[int]) -> tuple[SpansM5, LabelsM]:
     """Spans [M, 5] and labels [M] of the blocks at `rows`, which must ascend."""
-    return spans_of(tagger, rows, [snapshot.block(row).text for row in rows])
+    return salient_spans(tagger, rows, [snapshot.block(row).text for row in rows])
 
 
 def to_array(content: bytes) -> NDArray[Any]:

@@ -188,7 +188,8 @@ def search_checks(
     """Exact search: the best rows and their scores, and the same with the index in shards.
 
     Entries are small integers, so every sum is exact, many scores are equal, and the right rows are certain. For
-    vectors of arbitrary numbers only scores are compared.
+    vectors of arbitrary numbers only scores are compared, also those of candidates from products in float16, as
+    on a GPU whose memory is not to hold the index in float32.
     """
     draw = torch.Generator().manual_seed(0)
     whole_ND = torch.randint(-3, 4, (blocks, 64), generator=draw).float()
@@ -204,6 +205,10 @@ def search_checks(
     query_BD = torch.randn(queries, 64, generator=draw)
     own_BK = ExactSearch(any_ND, device).search(query_BD.to(device), k)[1]
     yield DeviceCheck("scores of search", "float32", _greatest(own_BK, _best(query_BD, any_ND, k)[1]), _SEARCH_LIMIT)
+    half_ND = any_ND.half()
+    own_BK = ExactSearch(half_ND, device, dtype=torch.float16).search(query_BD.to(device), k)[1]
+    error = _greatest(own_BK, _best(query_BD, half_ND, k)[1])
+    yield DeviceCheck("scores of search", "candidates from float16", error, _SEARCH_LIMIT)
 
 
 def _best(query_BD: Tensor, vectors_ND: Tensor, k: int) -> tuple[Tensor, Tensor]:

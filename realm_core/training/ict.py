@@ -34,8 +34,8 @@ from realm_core.training.stage import (
     Prefetch,
     Stage,
     check_batch,
-    counted,
     in_run_folder,
+    passage_counts,
     split_passages,
 )
 from realm_core.training.tasks import Ict
@@ -143,7 +143,9 @@ def main(task: Ict, stage: Stage) -> None:
         ahead.close()
     embedder.eval()
     recipe = f"inverse cloze task from {model.hash} on {snapshot.snapshot_id}: {config.model_dump()}"
-    stage.publish(dataclasses.replace(model, query=embedder), recipe, measured, passages=counted(learnt, held_out))
+    stage.publish(
+        dataclasses.replace(model, query=embedder), recipe, measured, passages=passage_counts(learnt, held_out)
+    )
 
 
 def shared_parts(examples: int, at_once: int, processes: int) -> list[list[slice]]:

@@ -29,9 +29,9 @@ from realm_core.training.stage import (
     HELD_OUT_BY,
     Stage,
     check_batch,
-    counted,
     even_parts,
     in_run_folder,
+    passage_counts,
     split_passages,
 )
 from realm_core.training.tasks import Mlm
@@ -97,7 +97,7 @@ def main(task: Mlm, stage: Stage) -> None:
     measured = loop.run(losses_of, measure)
     recipe = f"masked-language warm-up from {model.hash} on {snapshot.snapshot_id}: {config.model_dump()}"
     stage.publish(
-        dataclasses.replace(model, encoder=encoder.eval()), recipe, measured, passages=counted(learnt, held_out)
+        dataclasses.replace(model, encoder=encoder.eval()), recipe, measured, passages=passage_counts(learnt, held_out)
     )
 
 

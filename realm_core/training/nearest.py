@@ -47,7 +47,11 @@ class Nearest:
 
 
 class NearestBlocks:
-    """Finds them. right_within: among how many of the nearest a match is right; competing: C."""
+    """Finds the nearest blocks of questions and judges each.
+
+    excluded: normalised titles of articles that are not trained on. right_within: a match further down the ranking
+    than this is not right but unclear. competing: C.
+    """
 
     def __init__(
         self, retriever: Retriever, snapshot: Snapshot, excluded: frozenset[str], *, right_within: int, competing: int

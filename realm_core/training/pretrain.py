@@ -46,7 +46,7 @@ from realm_core.training.loop import Loop, ParameterGroup, made_ready
 from realm_core.training.masking import MaskedBatches, MaskedSentences
 from realm_core.training.pretrain_step import PretrainStep, reported
 from realm_core.training.refresh import BuilderProcess, build_generation, builder_device
-from realm_core.training.stage import Prefetch, Stage, check_batch, counted, in_run_folder, split_passages
+from realm_core.training.stage import Prefetch, Stage, check_batch, in_run_folder, passage_counts, split_passages
 from realm_core.training.tasks import Pretrain
 
 _ROWS_AT_ONCE = 10_000  # of texts to hash
@@ -112,7 +112,7 @@ def main(task: Pretrain, stage: Stage) -> None:
     recipe = (
         f"pre-trained from {model.hash} on {snapshot.snapshot_id}, {len(spans)} salient spans: {config.model_dump()}"
     )
-    stage.publish(model, recipe, measured, left=("snapshots", "generations"), passages=counted(*passages))
+    stage.publish(model, recipe, measured, left=("snapshots", "generations"), passages=passage_counts(*passages))
 
 
 def _text_hashes(snapshot: Snapshot) -> NDArray[np.uint64]:

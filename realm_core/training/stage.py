@@ -152,7 +152,7 @@ def split_passages(hashes_N: NDArray[np.uint64], holdout: float) -> tuple[list[i
     return np.flatnonzero(~held_N).tolist(), np.sort(measured).tolist()
 
 
-def counted(learnt: Collection[Any], held_out: Collection[Any]) -> dict[str, int]:
+def passage_counts(learnt: Collection[Any], held_out: Collection[Any]) -> dict[str, int]:
     """How many passages were learnt and held out, for the result."""
     return {"learnt": len(learnt), "held_out": len(held_out)}
 

@@ -8,7 +8,7 @@ from typing import Any, Final, get_args, get_origin
 import pytest
 from pydantic.fields import FieldInfo
 
-from realm_core.settings import Settings, bare, extra, section_of
+from realm_core.settings import Settings, bare_type, extra, section_of
 from realm_core.task import Task
 from realm_core.tasks import TASKS
 
@@ -29,7 +29,7 @@ def numbers(kind: type[Settings]) -> Iterator[tuple[str, FieldInfo]]:
     for name, info in kind.model_fields.items():
         if section := section_of(info):
             yield from numbers(section)
-        elif _number(bare(info)[0]):
+        elif _number(bare_type(info)[0]):
             yield name, info
 
 

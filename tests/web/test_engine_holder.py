@@ -5,18 +5,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from django.db import DatabaseError, InterfaceError
 from django.test import Client
 from django.utils import timezone
 
 from realm_core.errors import RealmError
+from realm_core.living.editing import Embed
 from tests.web.conftest import Loader
 from tests.web.pages import stored
-from webapp.models import Deployment, IndexGeneration
+from webapp.models import Deployment, IndexGeneration, ModelVersion
+from webapp.serving import embedding
 from webapp.serving.engine import EngineHolder, EngineUnavailable, Status, _watch, holder, load_engine, serving
+from webapp.storage.places import resolve
 
 pytestmark = pytest.mark.django_db
 
@@ -261,3 +266,51 @@ def test_the_watch_survives_what_it_may_meet(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(SystemExit):
         _watch(tell)
     assert met == troubles and told == [Status("idle", None)] * len(troubles)
+
+
+def test_the_embedder_for_edits_is_loaded_once_a_model_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = stored.deployment().model
+    loaded: list[Path] = []
+    looks: list[ModelVersion | None] = []
+
+    class Held:
+        model: ModelVersion | None = None
+
+        def follow(self) -> None:
+            looks.append(self.model)
+            if len(looks) == 2:
+                assert loaded == []  # nothing answers yet
+                Held.model = model
+            elif len(looks) == 5:
+                raise SystemExit
+
+        def standing(self) -> Status:
+            return Status("ready", 1)
+
+    def load(folder: Path) -> Embed:
+        loaded.append(folder)
+        return lambda blocks: torch.zeros(len(blocks), 8)
+
+    monkeypatch.setattr(embedding, "_ahead", None)
+    monkeypatch.setattr(embedding, "_kept", {})
+    monkeypatch.setattr(embedding, "_load", load)
+    monkeypatch.setattr("webapp.serving.engine.LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("webapp.serving.engine.close_old_connections", lambda: None)
+    monkeypatch.setattr("webapp.serving.engine.holder", Held)
+    with pytest.raises(SystemExit):
+        _watch(lambda _status: None)
+    until(lambda: bool(embedding._kept))
+    assert loaded == [resolve(model.path)] and list(embedding._kept) == [model.block_hash]
+    assert len(embedding.embedding_of(model)([("Title", "Text")])) == 1 and len(loaded) == 1
+
+
+def test_an_embedder_that_cannot_be_loaded_is_tried_again_by_an_edit(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = stored.deployment().model
+    monkeypatch.setattr(embedding, "_ahead", None)
+    monkeypatch.setattr(embedding, "_kept", {})  # the record's folder does not exist
+    embedding.load_ahead(model)
+    until(lambda: "The block embedder could not be loaded" in caplog.text)
+    with pytest.raises(RealmError):
+        embedding.embedding_of(model)([("Title", "Text")])

@@ -1,4 +1,4 @@
-"""The tools ask, retrieve and read_block: their schemas and what they do; the services are those of REST."""
+"""The tools that language models call: their schemas and what they do; the services are those of REST."""
 
 from __future__ import annotations
 

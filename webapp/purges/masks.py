@@ -44,7 +44,7 @@ class UnmaskedPurges:
     """Documents that were purged from a corpus and are still in the current state above one of its indexes.
 
     places: their article rows, by id. again: those that were added again above another index, or purged from another
-    corpus. They are masked here, and are otherwise not purged any more.
+    corpus. They are masked in this index alone: its ledger has no purge of them, and nothing else of them is removed.
     """
 
     row: CorpusState | None
@@ -128,7 +128,6 @@ def _commit(index: IndexGeneration, found: UnmaskedPurges, after: CorpusView, by
     with transaction.atomic():
         was, now = advanced(index, found.row, found.view.state, after.state, person)
         changes = []
-        # Of one that was added again nothing else is purged.
         for document_id in sorted(found.places.keys() - found.again):
             place = found.places[document_id]
             document = Document.objects.filter(index=index, document_id=document_id).first()

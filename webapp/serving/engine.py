@@ -37,7 +37,8 @@ from realm_core.index.word_count import share_counted
 from realm_core.object_store import get_folder
 from realm_core.text.language import foreign_language
 from webapp import metrics
-from webapp.models import CorpusState, Deployment
+from webapp.models import CorpusState, Deployment, ModelVersion
+from webapp.serving.embedding import load_ahead
 from webapp.serving.living import current_states, state_of, unshared_store_of
 from webapp.serving.repeats import Repeats
 from webapp.storage.places import resolve
@@ -211,6 +212,12 @@ class EngineHolder:
                 return
             serving.state_pk = state_pk
 
+    @property
+    def model(self) -> ModelVersion | None:
+        """The model that answers; None before one does."""
+        serving = self._serving
+        return None if serving is None else serving.deployment.model
+
     def follow(self) -> None:
         """Query the active deployment if something is loaded. Raises as `refresh` does."""
         if self._serving is not None:
@@ -345,7 +352,8 @@ def serving() -> Iterator[Serving]:
 
 def watch(report: Callable[[Status], None]) -> None:
     """Follow the active deployment also without questions: an idle process must not answer its next question with a
-    retired deployment. Called once, in a server's process; it does not load anything before the first question.
+    retired deployment. Called once, in a server's process; it does not load anything before the first question, and the
+    block embedder for edits only when the engine answers.
     report: called each time with the current state."""
     threading.Thread(target=_watch, args=(report,), name="watch-deployment", daemon=True).start()
 
@@ -356,6 +364,8 @@ def _watch(report: Callable[[Status], None]) -> None:
         with _database_errors_logged():
             close_old_connections()
             holder().follow()
+            if (model := holder().model) is not None:
+                load_ahead(model)
         with _database_errors_logged():
             report(holder().standing())
 

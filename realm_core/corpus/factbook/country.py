@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from realm_core.corpus.factbook.fields import bare, dated, fact
+from realm_core.corpus.factbook.fields import dated, fact, without_brackets
 from realm_core.corpus.factbook.names import NAMES, slug_of, with_article
 
 
@@ -24,7 +24,7 @@ class Country:
     def of(cls, code: str, entry: dict[str, Any]) -> Country:
         """code: the entry's file name, the two letters that the source gives each country."""
         short = _text(entry, "Government", "Country name", "conventional short form")
-        title, *others = NAMES.get(code) or (bare(fact(short)),)
+        title, *others = NAMES.get(code) or (without_brackets(fact(short)),)
         return cls(title, with_article(title), tuple(others), slug_of(code, title), entry)
 
     def raw(self, *path: str) -> str:

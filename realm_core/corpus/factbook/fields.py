@@ -63,7 +63,7 @@ def _kept_label(tag: re.Match[str]) -> str:
     return tag.group() if re.fullmatch(r"</?(?:strong|b|em|br\s*/?|p)>", tag.group()) else ""
 
 
-def bare(text: str) -> str:
+def without_brackets(text: str) -> str:
     """Without what is in brackets."""
     while (shorter := _BRACKETS.sub("", text)) != text:
         text = shorter
@@ -91,7 +91,7 @@ def pieces(text: str, separators: str = ",;") -> list[str]:
 
 def share(piece: str) -> tuple[str, str]:
     """ "Muslim (official) 99%" → "Muslim", "99%"; "" without a share."""
-    text = bare(piece)
+    text = without_brackets(piece)
     found = _SHARE.match(text)
     return (found[1].strip(), found[2]) if found else (text, "")
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from realm_core.corpus.factbook.country import Country
-from realm_core.corpus.factbook.fields import bare, enumerated, first_upper, notes, pieces, shortened
+from realm_core.corpus.factbook.fields import enumerated, first_upper, notes, pieces, shortened, without_brackets
 from realm_core.corpus.factbook.names import usual
 
 _NOUN = re.compile(r", (?=(?:island|group|archipelago|atoll|string|chain|continent|peninsula)\b)")
@@ -79,7 +79,7 @@ def _borders(country: Country) -> Iterator[str]:
 def _heights(country: Country) -> Iterator[str]:
     for which in ("highest", "lowest"):
         text = country.fact("Geography", "Elevation", f"{which} point")
-        found = _HEIGHT.match(bare(text)) or _HEIGHT.match(text)
+        found = _HEIGHT.match(without_brackets(text)) or _HEIGHT.match(text)
         if not found:
             continue
         name, height = found[1].strip(" ,;"), found[2]

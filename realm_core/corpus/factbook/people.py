@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from realm_core.corpus.factbook.country import Country
-from realm_core.corpus.factbook.fields import bare, dated, enumerated, fact, first_upper, pieces, share
+from realm_core.corpus.factbook.fields import dated, enumerated, fact, first_upper, pieces, share, without_brackets
 
 _UNNAMED = re.compile(
     r"^(other|others|none|unspecified|no answer|not stated|unaffiliated|undeclared|less than|don't know|refused)\b",
@@ -59,7 +59,7 @@ def population(country: Country) -> Iterator[str]:
     text = country.fact("People and Society", "Major urban areas - population")
     cities = []
     for piece in pieces(dated(text)[0]):
-        if found := re.match(r"^([\d.,]+(?: million)?) (.+)$", bare(dated(piece)[0])):
+        if found := re.match(r"^([\d.,]+(?: million)?) (.+)$", without_brackets(dated(piece)[0])):
             size = float(found[1].replace(",", "").removesuffix(" million")) * (1e6 if "million" in found[1] else 1)
             cities.append((size, found[2].title() if found[2].isupper() else found[2], found[1]))
     year = dated(text)[1]
@@ -82,7 +82,7 @@ def society(country: Country) -> Iterator[str]:
         noun = re.sub(r"man\((wo)?men\)", "men", noun)
         people = re.sub(r"\(s\)", "s", noun).strip(" ,")
         if people:
-            yield f"The people of {country} are called {people}; the adjective is {bare(adjective)}."
+            yield f"The people of {country} are called {people}; the adjective is {without_brackets(adjective)}."
     for field, greatest, all_of in (
         ("Religions", "The main religion in {} is {}.", "Religions in {}{} are {}."),
         ("Ethnic groups", "The largest ethnic group in {} is {}.", "Ethnic groups in {}{} are {}."),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from realm_core.corpus.factbook.country import Country
-from realm_core.corpus.factbook.fields import bare, enumerated, first_upper, names, pieces, plain
+from realm_core.corpus.factbook.fields import enumerated, first_upper, names, pieces, plain, without_brackets
 from realm_core.corpus.factbook.names import usual
 
 _ROLE = re.compile(r"^(.+?) \(([^()]*(?:capital|seat)[^()]*)\)$")
@@ -42,7 +42,7 @@ def capital(country: Country) -> Iterator[str]:
     if len(roles) > 1 and any(roles):
         yield f"The capitals of {country} are {enumerated([f'{one[1]} ({one[2]})' for one in roles if one])}."
         return
-    city = bare(text.partition(";")[0])
+    city = without_brackets(text.partition(";")[0])
     also = re.search(r"\((?!on |located|city|base|aka)([A-Z][\w' -]+)\)", text)
     alias = f", also called {also[1]}" if also else ""
     yield f"The capital of {country} is {city}{alias}."
@@ -55,14 +55,14 @@ def names_of(country: Country) -> Iterator[str]:
     subject = first_upper(country.name)
     if country.others:
         yield f"{subject} is also called {enumerated(list(country.others))}."
-    long_form = bare(country.fact("Government", "Country name", "conventional long form")).partition(";")[0]
+    long_form = without_brackets(country.fact("Government", "Country name", "conventional long form")).partition(";")[0]
     if long_form and long_form.lower() != country.title.lower():
         article = "" if re.match(r"(?i)the |none|.*'s$", long_form) else "the "
         yield f"The official name of {country} is {article}{long_form}."
-    former = [bare(one) for one in pieces(country.fact("Government", "Country name", "former"))]
+    former = [without_brackets(one) for one in pieces(country.fact("Government", "Country name", "former"))]
     if former and len(former[0]) < 60 and not former[0].startswith("sometimes"):
         yield f"{subject} was formerly called {' or '.join(one for one in former if one)}."
-    local = bare(country.fact("Government", "Country name", "local short form")).partition("/")[0]
+    local = without_brackets(country.fact("Government", "Country name", "local short form")).partition("/")[0]
     if local and local != country.title and "note" not in local and len(local) < 60:
         yield f"The local name of {country} is {local}."
     yield from _etymology(country.name, plain(country.raw("Government", "Country name", "etymology")))
@@ -115,7 +115,7 @@ def symbols(country: Country) -> Iterator[str]:
     if meaning := names(plain(told.get("meaning", "")).rstrip(" ;.")):
         yield f"What the flag of {country} stands for: {meaning}."
     for field, what in (("National symbol(s)", "symbol"), ("National color(s)", "colour")):
-        values = list(dict.fromkeys(pieces(bare(country.fact("Government", field)))))
+        values = list(dict.fromkeys(pieces(without_brackets(country.fact("Government", field)))))
         if values and not values[0].startswith("see "):
             listed = enumerated([_definite(one) for one in values] if what == "symbol" else values)
             several = len(values) > 1
@@ -134,7 +134,7 @@ def symbols(country: Country) -> Iterator[str]:
         royal = country.fact("Government", "National anthem(s)", "history").startswith("royal anthem")
         yield f"The {'royal' if royal else 'national'} anthem of {country} is {title}{by}."
     sites = [
-        bare(one)
+        without_brackets(one)
         for one in pieces(country.fact("Government", "National heritage", "selected World Heritage Site locales"), ";")
     ]
     if sites:

@@ -60,9 +60,45 @@ def test_vectors_in_half_precision_are_compared_in_single() -> None:
     assert found.tolist() == naive(base, vectors(2, seed=3), 4)
 
 
+def test_the_scores_of_products_in_float16_are_those_of_float32() -> None:
+    # Blocks about one thing: scores near 20, between which products in float16 hardly tell.
+    near = vectors(1, 128, seed=4) + 0.2 * vectors(3000, 128, seed=5)
+    base = (20**0.5 * near / near.norm(dim=1, keepdim=True)).half()
+    queries = base[:3].float() + 0.001
+    exact = queries @ base.float().T
+    assert ((queries.half() @ base.T).float() - exact).abs().max() > 0.005
+    found, scores = ExactSearch(base, dtype=torch.float16).search(queries, 5)
+    assert found.tolist() == naive(base, queries, 5)
+    torch.testing.assert_close(scores, exact.gather(1, found), atol=1e-5, rtol=0)
+    added = 0.1 * vectors(3, 3000, seed=6)
+    found, scores = ExactSearch(base, dtype=torch.float16).search(queries, 5, added_BN=added)
+    both, own = ExactSearch(base).search(queries, 5, added_BN=added)
+    assert found.tolist() == both.tolist()
+    torch.testing.assert_close(scores, own, atol=1e-5, rtol=0)
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows=st.integers(1, 400), k=st.integers(1, 20), spread=st.sampled_from([1e-4, 1e-3, 1e-2, 1.0]))
+def test_what_products_in_float16_may_miss(rows: int, k: int, spread: float) -> None:
+    base, queries = (2 + spread * vectors(rows)).half(), vectors(3, seed=1)
+    exact = queries @ base.float().T
+    error = ((queries.half() @ base.T).float() - exact).abs().max().item() + 1e-4  # float32 rounds, too
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search_module, "_LEAST_CANDIDATES", 0)
+        found, scores = ExactSearch(base, dtype=torch.float16).search(queries, k)
+    assert found.shape == (3, min(k, rows))
+    torch.testing.assert_close(scores, exact.gather(1, found), atol=1e-4, rtol=0)
+    for own, wanted, row_scores in zip(found.tolist(), naive(base, queries, k), exact, strict=True):
+        for missed in set(wanted) - set(own):
+            below = row_scores[missed] - row_scores
+            near = ((below > -1e-6) & (below < 2 * error)).sum().item() - 1
+            assert near >= 3 * k + 1
+
+
 def test_an_empty_index_finds_nothing() -> None:
-    found, scores = ExactSearch(torch.empty(0, 8)).search(vectors(2), 5)
-    assert found.shape == scores.shape == (2, 0)
+    for dtype in (torch.float32, torch.float16):
+        found, scores = ExactSearch(torch.empty(0, 8), dtype=dtype).search(vectors(2), 5)
+        assert found.shape == scores.shape == (2, 0)
 
 
 @given(excluded=st.sets(st.integers(0, 19), max_size=19), k=st.integers(1, 25))

@@ -12,7 +12,7 @@ import torch
 from realm_core.errors import RealmError
 from realm_core.files import write_json
 from realm_core.index.build import build
-from realm_core.index.generation import Generation, read_shard
+from realm_core.index.generation import Generation, read_vectors
 from realm_core.index.manifest import MANIFEST_FILE, SHIPPED, is_complete, read_manifest
 from realm_core.index.stored_rows import StoredRows
 from realm_core.runs.activity import Activity
@@ -72,7 +72,7 @@ def test_vectors_that_an_earlier_version_shipped_in_eight_bits_are_read(tmp_path
     multiples = torch.tensor([[127, -127, 3], [0, 1, -2]], dtype=torch.int8)
     save_tensors(tmp_path / "shard", {"multiples": multiples, "scales": torch.tensor([[0.5], [2.0]]).half()})
     expected = torch.tensor([[63.5, -63.5, 1.5], [0, 2, -4]]).half()
-    assert torch.equal(read_shard(tmp_path / "shard", 2, 3), expected)
+    assert torch.equal(read_vectors(tmp_path / "shard", 2, 3), expected)
 
 
 def test_a_model_uses_the_vectors_of_another_with_the_same_block_embedder(

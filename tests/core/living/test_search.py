@@ -20,7 +20,13 @@ from tests.milvus import running_milvus
 
 CPU = torch.device("cpu")
 ROWS = 500
-WAYS = [*(kind for kind in get_args(SearchKind) if kind != "auto"), "milvus"]
+# The second as on a GPU whose memory does not take them in float32.
+WAYS = [
+    "exact",
+    "exact, in float16",
+    *(kind for kind in get_args(SearchKind) if kind not in ("auto", "exact")),
+    "milvus",
+]
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +39,9 @@ def vectors_ND() -> torch.Tensor:
 def base(
     request: pytest.FixtureRequest, vectors_ND: torch.Tensor, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[BaseSearch]:
+    if request.param == "exact, in float16":
+        yield exact_search.ExactSearch(vectors_ND, dtype=torch.float16)
+        return
     folder = generation(tmp_path_factory.mktemp("base") / "g", vectors_ND, 200)
     if request.param != "milvus":
         yield open_base(folder, CPU, request.param)

@@ -18,7 +18,7 @@ from realm_core.errors import RealmError
 from realm_core.files import read_json
 from realm_core.runs.activity import Activity
 from realm_core.salient import extract as extract_module
-from realm_core.salient.cache import SalientSpans, spans_of
+from realm_core.salient.cache import SalientSpans, salient_spans
 from realm_core.salient.extract import extract
 from realm_core.salient.spans import TaggedSpan as Span
 from realm_core.salient.taggers import TaggerOptions
@@ -104,13 +104,13 @@ def test_a_span_that_crosses_sentences_is_left_out() -> None:
             Span(28, 30, "B"),
         ]
     )
-    spans, labels = spans_of(tagger, [7], [text])
+    spans, labels = salient_spans(tagger, [7], [text])
     assert spans.tolist() == [[7, 3, 5, 0, 10], [7, 17, 19, 12, 24], [7, 28, 30, 25, 30]]
     assert labels.tolist() == [0, 1, 1]
 
 
 def test_no_spans_at_all_are_arrays_too() -> None:
-    spans, labels = spans_of(FixedTagger([]), [1, 2], ["One.", ""])
+    spans, labels = salient_spans(FixedTagger([]), [1, 2], ["One.", ""])
     assert (spans.shape, spans.dtype, labels.shape, labels.dtype) == ((0, 5), np.int32, (0,), np.uint8)
 
 

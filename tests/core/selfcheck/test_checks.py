@@ -175,7 +175,12 @@ def test_equal_scores_in_another_order_fail(monkeypatch: pytest.MonkeyPatch) -> 
         return best[:, :k], mixed[places[:, :k]]
 
     monkeypatch.setattr("realm_core.index.search.stable_top", unstable)
-    assert [check.passed for check in search()] == [False, False, True]  # where no scores are equal, nothing is wrong
+    assert [check.passed for check in search()] == [
+        False,
+        False,
+        True,
+        True,
+    ]  # where no scores are equal, nothing is wrong
 
 
 def test_rounded_scores_fail(monkeypatch: pytest.MonkeyPatch) -> None:

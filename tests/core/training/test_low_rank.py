@@ -12,7 +12,7 @@ from torch import nn
 from realm_core.__main__ import run as run_task
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import read_json, sha256_of_file, write_json
-from realm_core.model.adapter import LowRank, changes, joined
+from realm_core.model.adapter import LowRank, changes, joined_adapters
 from realm_core.model.checkpoint import Model, load_model, own_adapter
 from realm_core.runs.activity import Activity
 from realm_core.tensors import load_tensors, save_tensors
@@ -135,7 +135,7 @@ def test_the_layer_computes_what_the_merged_matrix_would() -> None:
 
 def test_two_adapters_do_what_both_did() -> None:
     one, other = ({"m:down": torch.randn(2, 6), "m:up": torch.randn(5, 2), "w": torch.randn(3)} for _ in range(2))
-    both = joined(one, other)
+    both = joined_adapters(one, other)
     assert torch.allclose(changes(both)["m"], changes(one)["m"] + changes(other)["m"], atol=1e-5)
     assert torch.equal(both["w"], other["w"])
 

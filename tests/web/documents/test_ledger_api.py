@@ -21,7 +21,7 @@ from webapp.documents import service
 from webapp.documents.inputs import DocumentInput, Text, Unreadable
 from webapp.ledger import touched as touched_module
 from webapp.ledger.touched import Touched
-from webapp.models import CorpusChange, Deployment, Document
+from webapp.models import CorpusChange, Deployment, Document, Purge
 
 FILM = {"id": "films/2001", "title": ODYSSEY[0].title, "text": ODYSSEY[0].text}
 
@@ -155,13 +155,16 @@ def test_on_the_command_line(asked: list[Any], monkeypatch: pytest.MonkeyPatch) 
     out = StringIO()
     call_command("documents", "touched", "films/2001", stdout=out)
     first, second, *rows = out.getvalue().splitlines()
-    assert (first, second) == ("3 kept answers have read this.", "Without it: 3 another answer.")
+    assert (first, second) == ("3 kept answers have read this.", "Without it 3 would have another answer.")
     assert len(rows) == 3 and all("Stanley Kubrick → Arthur C. Clarke" in row for row in rows)
 
     stored.store(stored.payload(tuple(replace(one, prior=0.01) if one is ODYSSEY[0] else one for one in ODYSSEY)))
     out = StringIO()
     call_command("documents", "touched", "films/2001", "--differing", stdout=out)
-    assert out.getvalue().splitlines()[1:] == ["Without it: 3 another answer, 1 the same.", *rows]
+    assert out.getvalue().splitlines()[1:] == [
+        "Without it 3 would have another answer, 1 would stay the same.",
+        *rows,
+    ]
 
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda _prompt: "n")
@@ -172,4 +175,31 @@ def test_on_the_command_line(asked: list[Any], monkeypatch: pytest.MonkeyPatch) 
     assert Document.objects.get().status == "current"
     monkeypatch.setattr("builtins.input", lambda _prompt: "y")
     call_command("documents", "remove", "films/2001", stdout=out)
-    assert CorpusChange.objects.filter(kind="removed").exists()
+    change = CorpusChange.objects.get(kind="removed")
+
+    out = StringIO()
+    call_command("documents", "touched", "films/2001", stdout=out)
+    where, had_read, *_ = out.getvalue().splitlines()
+    assert (
+        where
+        == f"films/2001 was removed on {change.at:%Y-%m-%d}; in the ledger: /manage/documents/changes/{change.pk}/"
+    )
+    assert had_read == "4 kept answers had read this."
+    out = StringIO()
+    call_command("documents", "purge", "films/2001", stdout=out)
+    assert out.getvalue().startswith("1 document purged: 1 block, 7 files, 4 kept answers.")
+    receipt = Purge.objects.get().pk
+    out = StringIO()
+    call_command("documents", "touched", "films/2001", stdout=out)
+    assert out.getvalue().endswith(f"Its passages were taken out of kept answers. The receipt is {receipt}.\n")
+
+
+def test_one_kept_answer_on_the_command_line(deployed: Deployment, program: TokenClient) -> None:
+    assert post(program, "documents", FILM).status_code == 201
+    stored.store()
+    out = StringIO()
+    call_command("documents", "touched", "films/2001", stdout=out)
+    assert out.getvalue().startswith("1 kept answer has read this.\nWithout it 1 would have another answer.")
+    out = StringIO()
+    call_command("documents", "purge", "films/2001", stdout=out)
+    assert "1 kept answer.\n" in out.getvalue()

@@ -11,25 +11,27 @@ from pathlib import Path
 from typing import Any, Final
 
 from django.template.defaultfilters import pluralize
+from django.urls import reverse
 
 from realm_core.errors import RealmError
 from webapp.documents import bringing, folding, previewing
 from webapp.documents import service as documents
 from webapp.documents.inputs import Address, DocumentInput, File
 from webapp.documents.listing import DocumentQuery, listed
-from webapp.documents.viewing import show
+from webapp.documents.viewing import ShownDocument, show
+from webapp.ledger import service as ledger
 from webapp.ledger.touched import Outcome, Touched
 from webapp.management.operator import OperatorCommand
-from webapp.models import CorpusChange, DocumentStatus, Purge
+from webapp.models import GONE, CorpusChange, DocumentStatus, Purge
 from webapp.purges import service as purging
 from webapp.text import counted
 
 _OUTCOMES: Final = {
-    Outcome.SAME: "the same",
-    Outcome.OTHER_BLOCK: "the same from another passage",
-    Outcome.OTHER_ANSWER: "another answer",
-    Outcome.NONE: "none any more",
-    Outcome.GIVEN: "an answer where there was none",
+    Outcome.SAME: "would stay the same",
+    Outcome.OTHER_BLOCK: "would have the same answer from another passage",
+    Outcome.OTHER_ANSWER: "would have another answer",
+    Outcome.NONE: "would have no answer any more",
+    Outcome.GIVEN: "would have an answer where none was found",
 }
 
 
@@ -50,7 +52,9 @@ class Command(OperatorCommand):
         add.add_argument("--tag", action="append", dest="tags", help="may be given several times (default: the same)")
         add.add_argument("--collection", help="its name (default: the corpus's own, which is called as the corpus is)")
         add.add_argument("--new-collection", action="store_true", help="make it if it is not there; everybody reads it")
-        touches = actions.add_parser("touched", help="say which kept answers read documents, and what of without them")
+        touches = actions.add_parser(
+            "touched", help="say which kept answers read documents, and what they would be without"
+        )
         touches.add_argument("ids", nargs="+", metavar="ID")
         touches.add_argument("--count", type=int, default=20, help="of the answers that are listed")
         touches.add_argument("--differing", action="store_true", help="list only those that turn out differently")
@@ -97,15 +101,35 @@ class Command(OperatorCommand):
         self._print_changes(documents.remove(ids, by=None).changes)
 
     def _print_touched(self, ids: Sequence[str], count: int, *, differing: bool = False) -> None:
-        for one in ids:
-            show(one)  # DocumentMissing
-        touched = Touched(previewing.of_removal(ids))
+        shown = [show(one) for one in ids]  # DocumentMissing
+        for document in shown:
+            if document.status in GONE:
+                self._print_gone(document, count, differing=differing)
+        if here := [document.document_id for document in shown if document.status not in GONE]:
+            self._print_answers(Touched(previewing.of_removal(here)), count, differing=differing)
+
+    def _print_gone(self, document: ShownDocument, count: int, *, differing: bool) -> None:
+        """What the ledger says of a document that is not in the corpus any more."""
+        assert document.row is not None
+        change = document.row.changes.filter(kind=document.status).latest("pk")
+        self.stdout.write(
+            f"{document.document_id} was {change.kind} on {change.at:%Y-%m-%d}; "
+            f"in the ledger: {reverse('manage-document-change-page', args=[change.pk])}"
+        )
+        touched, purge = ledger.touched_by(change), ledger.receipt(change)
+        if purge and not touched.rows.exists():
+            self.stdout.write(f"Its passages were taken out of kept answers. The receipt is {purge.pk}.")
+        else:
+            self._print_answers(touched, count, differing=differing, past=True)
+
+    def _print_answers(self, touched: Touched, count: int, *, differing: bool, past: bool = False) -> None:
         worked_out = touched.worked_out(limit_s=math.inf)
         summary = worked_out.summary
-        self.stdout.write(f"{summary.reading:,} kept answer{pluralize(summary.reading, ' has,s have')} read this.")
+        verb = "had" if past else pluralize(summary.reading, "has,have")
+        self.stdout.write(f"{counted(summary.reading, 'kept answer')} {verb} read this.")
         if summary.reading:
             outcomes = ", ".join(f"{number:,} {_OUTCOMES[Outcome(one)]}" for one, number in summary.outcomes.items())
-            self.stdout.write(f"Without it: {outcomes}.")
+            self.stdout.write(f"Without it {outcomes}.")
         rows = worked_out.differing if differing else touched.rows
         for answer in touched.recomputed(rows[:count]):
             best = answer.without.answer
@@ -132,7 +156,8 @@ class Command(OperatorCommand):
 
     def _print_purge(self, purge: Purge) -> None:
         self.stdout.write(
-            f"{purge}: {counted(purge.blocks, 'block')}, {len(purge.files):,} files, {purge.answers:,} kept answers."
+            f"{purge}: {counted(purge.blocks, 'block')}, {counted(len(purge.files), 'file')}, "
+            f"{counted(purge.answers, 'kept answer')}."
         )
         self.stdout.write(f"The receipt is {purge.pk}.")
         for folder in purge.remaining:
