@@ -53,8 +53,9 @@ RECIPES: dict[str, type[Settings]] = {
     **dict.fromkeys(("base-first-rows", "base-passages", "base-people", "base-agreed"), MineConfig),
     **dict.fromkeys(("base-open", "base-passages-more", "base-people-more"), MineConfig),
     **dict.fromkeys(("base-first", "base-second", "mini-third", "mini-fourth"), ReaderConfig),
-    **dict.fromkeys(("base-asked", "base-asked-more", "base-asked-people"), MineConfig),
-    **dict.fromkeys(("base-third", "base-fourth", "base-fifth", "mini-fifth"), ReaderConfig),
+    **dict.fromkeys(("base-asked", "base-asked-more", "base-asked-people", "base-varied"), MineConfig),
+    **dict.fromkeys(("base-third", "base-fourth", "base-fifth", "base-sixth"), ReaderConfig),
+    **dict.fromkeys(("mini-fifth", "mini-sixth"), ReaderConfig),
     **dict.fromkeys(("mini-first", "mini-second"), FinetuneConfig),
     "mini-retriever": RetrieverConfig,
 }
