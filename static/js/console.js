@@ -41,3 +41,23 @@ for (const area of document.querySelectorAll("textarea[data-most-bytes]")) {
     area.focus();
   });
 }
+
+// Files cannot be put back into a form that was refused: the licence that they need is asked for before they are sent.
+for (const input of document.querySelectorAll("input[data-own-licence]")) {
+  const stateTheirOwn = new RegExp(input.dataset.ownLicence, "i");
+  const need = () => {
+    input.form.elements.licence.required = Array.from(input.files).some((file) => !stateTheirOwn.test(file.name));
+  };
+  input.addEventListener("change", need);
+  need();
+}
+
+// A browser points only at what can be seen: a field that it finds wrong is unfolded first.
+document.addEventListener(
+  "invalid",
+  (event) => {
+    const folded = event.target.closest("details:not([open])");
+    if (folded) folded.open = true;
+  },
+  true,
+);

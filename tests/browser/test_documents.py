@@ -202,3 +202,35 @@ def test_a_text_that_is_too_long_is_not_sent_and_stays(
     expect(said).to_be_visible()
     page.get_by_label("Text").fill("Å\n" * 500)
     expect(said).to_have_count(0)
+
+
+def test_files_are_not_sent_without_the_licence_that_they_need(
+    live_server: LiveServer,
+    answering: Deployment,  # noqa: F811
+    page: Page,
+) -> None:
+    def is_asked_for() -> bool:
+        return bool(licence.evaluate("field => field.matches(':focus:invalid')"))
+
+    page.goto(f"{live_server.url}/manage/documents/add/?from=file")
+    files, licence = page.get_by_label("Files"), page.get_by_label("Licence")
+    add = page.get_by_role("button", name="Add", exact=True)
+    rows = _file("rows.JSONL.gz", "cut")
+    files.set_input_files([rows])
+    expect(licence).to_have_js_property("required", value=False)
+    files.set_input_files([rows, _file("turku.md", f"# Turku\n\n{TEXT}")])
+    add.click()
+    assert is_asked_for() and files.evaluate("field => field.files.length") == 2
+    licence.fill("CC0 1.0")
+
+    further = page.get_by_label("Address of the original")
+    page.get_by_text("More about it").click()
+    further.fill("no address")
+    page.get_by_text("More about it").click()
+    add.click()
+    expect(further).to_be_visible()
+    further.fill("")
+
+    files.set_input_files([_file("turku.md", f"# Turku\n\n{TEXT}")])
+    add.click()
+    expect(page.get_by_role("status").first).to_contain_text("is in the collection")
