@@ -246,6 +246,21 @@ def test_the_page_lists_the_questions(mixed: Evaluation, staff: Person, curator:
     assert gone.status_code == 200 and b"does not exist" in gone.content and b"75.0" in gone.content
 
 
+def test_the_questions_open_on_what_there_is(staff: Person) -> None:
+    now, questions = stored.deployment(), question_set()
+
+    def opened(given: tuple[int, ...] | None) -> str:
+        named = {} if given is None else {"given": given}
+        evaluation = measured(now.model, now.index, questions, ANSWERS, **named)
+        return Page(staff.client.get(f"/manage/evaluations/{evaluation.pk}/").content.decode()).one("main")
+
+    told = "All 4 are answered right"
+    right = opened(None)
+    assert told in right and "Wrong 0" in right and f"Right{ANSWERS[3]}" in right and "no such question" not in right
+    withheld = opened((0, 1, 2))
+    assert told not in withheld and f"Nearest: {ANSWERS[3]}" in withheld and f"Right{ANSWERS[0]}" not in withheld
+
+
 def test_the_questions_over_rest(mixed: Evaluation, program: TokenClient) -> None:
     address = f"evaluations/{mixed.pk}/predictions"
 

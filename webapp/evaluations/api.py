@@ -42,7 +42,7 @@ class PredictionsView(OperatorView):
         except ValueError as error:
             raise InvalidRequest(FieldError(_OUTCOME.name, str(error))) from None
         try:
-            found = outcomes(evaluation, show).shown
+            found = outcomes(evaluation).of(show)
         except (RealmError, OSError) as error:
             raise Missing(str(error)) from None
         links = offset_links(request, start, size, len(found))

@@ -56,18 +56,25 @@ class Predicted:
 
 @dataclass(frozen=True)
 class QuestionOutcomes:
-    """counts: the number of questions by outcome. shown: those with one outcome, or all."""
+    """counts: the number of questions by outcome."""
 
     counts: Counter[QuestionOutcome]
-    shown: list[Predicted]
+    _questions: list[Predicted]
+
+    @property
+    def worst(self) -> QuestionOutcome | None:
+        """The first outcome, as they are listed, that a question has."""
+        return next((outcome for outcome in QuestionOutcome if self.counts[outcome]), None)
+
+    def of(self, outcome: QuestionOutcome | None) -> list[Predicted]:
+        """The questions with one outcome, or all."""
+        return [one for one in self._questions if outcome is None or one.outcome is outcome]
 
 
-def outcomes(evaluation: Evaluation, show: QuestionOutcome | None) -> QuestionOutcomes:
+def outcomes(evaluation: Evaluation) -> QuestionOutcomes:
     """The questions of an evaluation; `RealmError` if its predictions cannot be read."""
     found = list(_predicted(evaluation))
-    return QuestionOutcomes(
-        Counter(one.outcome for one in found), [one for one in found if show is None or one.outcome is show]
-    )
+    return QuestionOutcomes(Counter(one.outcome for one in found), found)
 
 
 def _predicted(evaluation: Evaluation) -> Iterator[Predicted]:

@@ -57,21 +57,25 @@ def evaluation_page(request: HttpRequest, pk: int) -> HttpResponse:
         if not comparing.why_not_comparable(evaluation, other)
     ]
     figures = evaluation.figures
-    wanted = request.GET.get("show", QuestionOutcome.WRONG)
-    show = QuestionOutcome(wanted) if wanted in set(QuestionOutcome) else None
     context: dict[str, Any] = {
         "evaluation": evaluation,
         "recalls": [(k, figures[f"recall@{k}"]) for k in RECALL_AT if f"recall@{k}" in figures],
         "comparable": comparable,
-        "show": show or "all",
         "kept_back": _is_kept_back(request),
     }
     try:
-        found = outcomes(evaluation, show)
+        found = outcomes(evaluation)
     except (RealmError, OSError) as error:
         context["trouble"] = str(error)
     else:
-        context |= {"counts": found.counts, "page": numbered_page(request, found.shown, _PAGE_SIZE)}
+        wanted = request.GET.get("show", found.worst)
+        show = QuestionOutcome(wanted) if wanted in set(QuestionOutcome) else None
+        context |= {
+            "show": show or "all",
+            "counts": found.counts,
+            "all_right": found.worst is QuestionOutcome.RIGHT,
+            "page": numbered_page(request, found.of(show), _PAGE_SIZE),
+        }
     return render(request, "manage/evaluation.html", context)
 
 
