@@ -306,7 +306,9 @@ def test_send_a_file_choose_it_to_be_ingested_and_remove_it(console: Page, tmp_p
     assert not list((tmp_path / "sources").iterdir())
 
 
-def test_on_a_phone_both_menus_are_a_line_each_and_begin_at_the_open_page(console: Page, live_server: LiveServer) -> None:
+def test_on_a_phone_both_menus_are_a_line_each_and_begin_at_the_open_page(
+    console: Page, live_server: LiveServer
+) -> None:
     console.set_viewport_size({"width": 390, "height": 844})
     console.goto(f"{live_server.url}/manage/audit/")
     for menu, link in (("Main", "Manage"), ("Manage", "Audit")):

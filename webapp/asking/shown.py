@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from webapp.asking.rounding import TENTHS, RoundedSum, add_up, rounded_sum
 
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 _OTHERS_SHOWN = 8  # further alternatives are very improbable and summed up
 _LEAST_SHOWN = 0.001  # as are alternatives less probable than that
 _LEAST_TENTH = 0.0005  # is rounded to 0.1 %
+_WAYS: Final[Mapping[str, str]] = {  # by normalisation
+    "block": "each by itself, and each had to offer an answer",
+    "block+null": "each by itself, and each could say “not here”",
+    "joint": "and their answers weighed against each other all at once",
+}
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,11 @@ class ShownAnswer:
     def joint(self) -> bool:
         """Whether the prior depends on the blocks' text, so that the retriever's own prior is another number."""
         return self.answer.normalisation == "joint"
+
+    @property
+    def way(self) -> str:
+        """How the passages were read, in words."""
+        return _WAYS[self.full.normalisation]
 
     @property
     def weight_name(self) -> str:
