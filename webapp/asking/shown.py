@@ -1,4 +1,4 @@
-"""A stored answer prepared for the page, with figures that add up.
+"""A kept answer prepared for the page, with figures that add up.
 
 Percentages have one decimal. Rounded separately, a column of them could miss its sum by a tenth, so the columns of a
 sum are rounded together (`rounding.py`); a support is the difference of the two figures beside it. Exact values are in
@@ -140,7 +140,7 @@ def shown_answer(
     rights: Mapping[str, Rights] | None = None,
     private: Mapping[str, str] | None = None,
 ) -> ShownAnswer:
-    """A stored answer for its page, without some of its blocks; unknown ids of blocks are ignored.
+    """A kept answer for its page, without some of its blocks; unknown ids of blocks are ignored.
 
     gone: blocks that are no longer searched, each with the change that removed it.
     originals: where blocks stand in kept PDFs. rights: of blocks whose document has its own.

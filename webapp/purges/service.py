@@ -194,7 +194,7 @@ def _blocks_of(standings: Sequence[_Standing], document_ids: Sequence[str]) -> d
 
 
 def _read_from_others(standings: Sequence[_Standing]) -> Iterator[tuple[tuple[str, str], str]]:
-    """Title, address and id of the blocks that stored answers read from indexes which are not opened any more.
+    """Title, address and id of the blocks that kept answers read from indexes which are not opened any more.
 
     Their files may be gone, and with them which document a block was of: title and address tell.
     """

@@ -26,7 +26,7 @@ class Repeats(Generic[Kept]):
         self._lock = threading.Lock()
 
     def get(self, asked: Hashable) -> Kept | None:
-        """The stored answer, if it is not too old."""
+        """The kept answer, if it is not too old."""
         with self._lock:
             return self._kept.get(asked)
 
