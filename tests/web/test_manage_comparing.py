@@ -160,6 +160,10 @@ def test_choosing_models_leads_to_the_comparison_or_to_what_is_missing(staff: Pe
     job = Job.objects.get()
     assert (job.kind, job.parameters["model"], job.parameters["index"]) == ("evaluate", tuned.pk, now.index_id)
     assert job.created_by == staff.user
+    page = staff.client.get("/manage/compare/", chosen).content.decode()
+    assert f'under way: <a href="/manage/jobs/{job.pk}/">queued' in page and "Measure now" not in page
+    other = staff.client.get("/manage/compare/", {**chosen, "sample": 2}).content.decode()
+    assert "under way" not in other and "Measure now" in other
     second = measured(tuned, now.index, questions, ANSWERS)
     response = staff.client.get("/manage/compare/", chosen)
     assert response["Location"] == f"/manage/compare/{first.pk}/{second.pk}/"

@@ -114,7 +114,11 @@ def compare(request: HttpRequest) -> HttpResponse:
         if (first := found[0]) is not None and (second := found[1]) is not None:
             return redirect("manage-comparison", first.pk, second.pk)
         missing = [candidate for candidate, there in zip(form.candidates(), found, strict=True) if there is None]
-    context = {"form": form, "missing": missing, "enough": _enough()}
+    context: dict[str, Any] = {"form": form, "missing": missing, "enough": _enough()}
+    if missing:
+        asked = {"questions": form.cleaned_data["questions"].pk, "sample": form.cleaned_data["sample"]}
+        under_way = comparing.evaluations_under_way(missing)
+        context["measuring"] = [job for job in under_way if asked.items() <= job.parameters.items()]
     return render(request, "manage/compare.html", context, status=422 if form.errors else 200)
 
 
