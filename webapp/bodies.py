@@ -10,6 +10,7 @@ from django.conf import settings
 from django.core.handlers.wsgi import LimitedStream, WSGIRequest
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.template.defaultfilters import filesizeformat
 from django.utils.http import parse_header_parameters
 from gunicorn.http.errors import ParseException
 
@@ -120,4 +121,4 @@ def _copy(body: IO[bytes], held: IO[bytes], most: int) -> int:
 
 
 def _too_large(request: HttpRequest, most: int) -> HttpResponse:
-    return refusal(request, 413, f"The request may have at most {most:,} bytes.")
+    return refusal(request, 413, f"The request may have at most {filesizeformat(most)}.")

@@ -21,13 +21,13 @@ def get_request_id() -> str:
 
 
 def set_request_id(request_id: str) -> None:
-    """Set the current request, "" for none; it has no stored answer yet."""
+    """Set the current request, "" for none; it has no kept answer yet."""
     _request_id.set(request_id)
     _answer_id.set("")
 
 
 def set_answer_id(answer_id: str) -> None:
-    """Set the stored answer, the latest of several."""
+    """Set the kept answer, the latest of several."""
     _answer_id.set(answer_id)
 
 

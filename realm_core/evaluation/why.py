@@ -10,7 +10,7 @@
     not_read        no block that was read holds a right answer, and it is not known whether another does
 
 The first six are all causes of a question with answers, once the corpus has been searched. This is plain data in and
-out, without a model: the web application calls it for stored answers.
+out, without a model: the web application calls it for kept answers.
 """
 
 from __future__ import annotations

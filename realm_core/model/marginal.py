@@ -5,7 +5,7 @@ Source: Guu, Lee, Tung, Pasupat, Chang (2020), "REALM: Retrieval-Augmented Langu
 
 Legend: B questions, K blocks, S spans of a block, J masked positions. Logarithms are natural. A missing span or block
 has logit −inf and probability zero. Functions named `log_…` work on tensors, for training and the engine; the others
-work on Python floats (computed in double precision), for stored answers.
+work on Python floats (computed in double precision), for kept answers.
 """
 
 from __future__ import annotations

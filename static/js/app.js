@@ -59,6 +59,12 @@ document.addEventListener("DOMContentLoaded", () => {
 const path = document.getElementById("main")?.dataset.path;
 if (path && path !== location.pathname) location.reload();
 
+// A menu that scrolls sideways on a phone begins at the page that is open.
+for (const link of document.querySelectorAll("nav [aria-current]")) {
+  const menu = link.closest("ul");
+  menu.scrollLeft = link.offsetLeft - (menu.clientWidth - link.offsetWidth) / 2;
+}
+
 // In the question box Enter asks and Shift+Enter starts a new line, as in a search box.
 document.addEventListener("keydown", (event) => {
   const composing = event.isComposing || event.keyCode === 229; // an input method is choosing characters

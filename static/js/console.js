@@ -17,27 +17,54 @@ document.addEventListener("htmx:afterSwap", () => {
   }
 });
 
-// A text that is larger than a request may be is not sent: the server could only refuse all of it.
+// What is larger than a request may be is not sent: the server could only refuse all of it.
 const bytesOf = (text) => new TextEncoder().encode(text.replace(/\r?\n/g, "\r\n")).length; // as a form sends it
-for (const area of document.querySelectorAll("textarea[data-most-bytes]")) {
-  const most = Number(area.dataset.mostBytes);
+const inKilobytes = (bytes) => `${Math.ceil(bytes / 1024).toLocaleString("en")} KB`;
+const inMegabytes = (bytes) => `${(Math.ceil((bytes / 2 ** 20) * 10) / 10).toLocaleString("en")} MB`;
+for (const field of document.querySelectorAll("[data-most-bytes]")) {
+  const most = Number(field.dataset.mostBytes);
   const told = document.createElement("p");
   told.className = "error";
   told.setAttribute("role", "alert");
   told.hidden = true;
-  area.after(told);
+  field.after(told);
+  const sizeOf = () => {
+    if (field.files) return Array.from(field.files).reduce((sum, file) => sum + file.size, 0);
+    return field.value.length * 4 < most ? 0 : bytesOf(field.value);
+  };
   const fits = () => {
-    const size = area.value.length * 4 < most ? 0 : bytesOf(area.value);
-    const kilobytes = (bytes) => `${Math.ceil(bytes / 1024).toLocaleString("en")} KB`;
-    told.textContent =
-      size > most ? `This is ${kilobytes(size)}, and at most ${kilobytes(most)} can be typed: upload it as a file.` : "";
+    const size = sizeOf();
+    const tooLarge = field.files
+      ? `${inMegabytes(size)} are chosen, and at most ${inMegabytes(most)} can be sent.`
+      : `This is ${inKilobytes(size)}, and at most ${inKilobytes(most)} can be typed: upload it as a file.`;
+    told.textContent = size > most ? tooLarge : "";
     told.hidden = size <= most;
     return size <= most;
   };
-  area.addEventListener("input", fits);
-  area.form.addEventListener("submit", (event) => {
+  field.addEventListener("input", fits);
+  field.form.addEventListener("submit", (event) => {
     if (fits()) return;
     event.preventDefault();
-    area.focus();
+    field.focus();
   });
 }
+
+// Files cannot be put back into a form that was refused: the licence that they need is asked for before they are sent.
+for (const input of document.querySelectorAll("input[data-own-licence]")) {
+  const stateTheirOwn = new RegExp(input.dataset.ownLicence, "i");
+  const need = () => {
+    input.form.elements.licence.required = Array.from(input.files).some((file) => !stateTheirOwn.test(file.name));
+  };
+  input.addEventListener("change", need);
+  need();
+}
+
+// A browser points only at what can be seen: a field that it finds wrong is unfolded first.
+document.addEventListener(
+  "invalid",
+  (event) => {
+    const folded = event.target.closest("details:not([open])");
+    if (folded) folded.open = true;
+  },
+  true,
+);

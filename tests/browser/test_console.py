@@ -306,6 +306,22 @@ def test_send_a_file_choose_it_to_be_ingested_and_remove_it(console: Page, tmp_p
     assert not list((tmp_path / "sources").iterdir())
 
 
+def test_on_a_phone_both_menus_are_a_line_each_and_begin_at_the_open_page(
+    console: Page, live_server: LiveServer
+) -> None:
+    console.set_viewport_size({"width": 390, "height": 844})
+    console.goto(f"{live_server.url}/manage/audit/")
+    for menu, link in (("Main", "Manage"), ("Manage", "Audit")):
+        place = console.get_by_role("navigation", name=menu)
+        assert place.bounding_box()["height"] < 50  # type: ignore[index]
+        expect(place.get_by_role("link", name=link, exact=True)).to_be_in_viewport(ratio=1)
+    assert console.evaluate("document.documentElement.scrollWidth") <= 390
+    first = console.get_by_role("navigation", name="Manage").get_by_role("link", name="Overview")
+    expect(first).not_to_be_in_viewport(ratio=1)
+    first.focus()
+    expect(first).to_be_in_viewport(ratio=1)
+
+
 def test_everything_can_be_done_without_javascript(
     live_server: LiveServer, active: Deployment, browser: Browser
 ) -> None:

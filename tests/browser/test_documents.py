@@ -15,7 +15,7 @@ from pytest_django.live_server_helper import LiveServer
 from tests.web.conftest import Person
 from tests.web.documents.conftest import answering, deployed, folders  # noqa: F401  (fixtures)
 from webapp.asking import service as asking
-from webapp.documents.forms import TextForm
+from webapp.documents.forms import FilesForm, TextForm
 from webapp.models import AskedAnswer, Deployment
 
 PHONE: ViewportSize = {"width": 390, "height": 844}
@@ -191,6 +191,7 @@ def test_a_text_that_is_too_long_is_not_sent_and_stays(
     monkeypatch.setitem(TextForm.base_fields["text"].widget.attrs, "data-most-bytes", 2048)
     page.goto(f"{live_server.url}/manage/documents/add/")
     page.get_by_label("Title").fill("Turku")
+    page.get_by_label("Licence").fill("CC0 1.0")
     page.get_by_label("Text").fill("Å\n" * 600)  # 1,200 characters, 2,400 bytes as they are sent
     said = page.get_by_role("alert").filter(
         has_text="This is 3 KB, and at most 2 KB can be typed: upload it as a file."
@@ -201,4 +202,55 @@ def test_a_text_that_is_too_long_is_not_sent_and_stays(
     expect(page.get_by_label("Text")).to_have_value("Å\n" * 600)
     expect(said).to_be_visible()
     page.get_by_label("Text").fill("Å\n" * 500)
+    expect(said).to_have_count(0)
+
+
+def test_files_are_not_sent_without_the_licence_that_they_need(
+    live_server: LiveServer,
+    answering: Deployment,  # noqa: F811
+    page: Page,
+) -> None:
+    def is_asked_for() -> bool:
+        return bool(licence.evaluate("field => field.matches(':focus:invalid')"))
+
+    page.goto(f"{live_server.url}/manage/documents/add/?from=file")
+    files, licence = page.get_by_label("Files"), page.get_by_label("Licence")
+    add = page.get_by_role("button", name="Add", exact=True)
+    rows = _file("rows.JSONL.gz", "cut")
+    files.set_input_files([rows])
+    expect(licence).to_have_js_property("required", value=False)
+    files.set_input_files([rows, _file("turku.md", f"# Turku\n\n{TEXT}")])
+    add.click()
+    assert is_asked_for() and files.evaluate("field => field.files.length") == 2
+    licence.fill("CC0 1.0")
+
+    further = page.get_by_label("Address of the original")
+    page.get_by_text("More about it").click()
+    further.fill("no address")
+    page.get_by_text("More about it").click()
+    add.click()
+    expect(further).to_be_visible()
+    further.fill("")
+
+    files.set_input_files([_file("turku.md", f"# Turku\n\n{TEXT}")])
+    add.click()
+    expect(page.get_by_role("status").first).to_contain_text("is in the collection")
+
+
+def test_files_that_are_too_large_together_are_not_sent(
+    live_server: LiveServer,
+    deployed: Deployment,  # noqa: F811
+    page: Page,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(FilesForm.base_fields["file"].widget.attrs, "data-most-bytes", 2**20)
+    page.goto(f"{live_server.url}/manage/documents/add/?from=file")
+    files, said = page.get_by_label("Files"), page.get_by_role("alert").filter(has_text="1.2 MB are chosen")
+    page.get_by_label("Licence").fill("CC0 1.0")
+    files.set_input_files([_file("one.md", "a" * 600_000), _file("two.md", "a" * 600_000)])
+    expect(said).to_have_text("1.2 MB are chosen, and at most 1 MB can be sent.")
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(files).to_be_focused()
+    assert files.evaluate("field => field.files.length") == 2
+    files.set_input_files([_file("one.md", "a" * 600_000)])
     expect(said).to_have_count(0)

@@ -65,7 +65,7 @@ def test_a_number_is_shown_with_its_unit_once() -> None:
         "k": "k (blocks)",
         "epochs": "Epochs (passes)",
         "checkpoint_every": "Checkpoint every (steps)",
-        "query_lr": "Query lr",  # a pure number
+        "query_lr": "Query learning rate",  # a pure number
     }
     assert str(form.fields["k"].help_text).startswith("read for a question")
     assert JobForm(KINDS["ict"], None, {}).fields["steps"].label == "Steps"  # the name is the unit

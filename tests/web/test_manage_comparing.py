@@ -160,6 +160,10 @@ def test_choosing_models_leads_to_the_comparison_or_to_what_is_missing(staff: Pe
     job = Job.objects.get()
     assert (job.kind, job.parameters["model"], job.parameters["index"]) == ("evaluate", tuned.pk, now.index_id)
     assert job.created_by == staff.user
+    page = staff.client.get("/manage/compare/", chosen).content.decode()
+    assert f'under way: <a href="/manage/jobs/{job.pk}/">queued' in page and "Measure now" not in page
+    other = staff.client.get("/manage/compare/", {**chosen, "sample": 2}).content.decode()
+    assert "under way" not in other and "Measure now" in other
     second = measured(tuned, now.index, questions, ANSWERS)
     response = staff.client.get("/manage/compare/", chosen)
     assert response["Location"] == f"/manage/compare/{first.pk}/{second.pk}/"
@@ -244,6 +248,21 @@ def test_the_page_lists_the_questions(mixed: Evaluation, staff: Person, curator:
     comparing.resolve(mixed.predictions).unlink()
     gone = staff.client.get(address)
     assert gone.status_code == 200 and b"does not exist" in gone.content and b"75.0" in gone.content
+
+
+def test_the_questions_open_on_what_there_is(staff: Person) -> None:
+    now, questions = stored.deployment(), question_set()
+
+    def opened(given: tuple[int, ...] | None) -> str:
+        named = {} if given is None else {"given": given}
+        evaluation = measured(now.model, now.index, questions, ANSWERS, **named)
+        return Page(staff.client.get(f"/manage/evaluations/{evaluation.pk}/").content.decode()).one("main")
+
+    told = "All 4 are answered right"
+    right = opened(None)
+    assert told in right and "Wrong 0" in right and f"Right{ANSWERS[3]}" in right and "no such question" not in right
+    withheld = opened((0, 1, 2))
+    assert told not in withheld and f"Nearest: {ANSWERS[3]}" in withheld and f"Right{ANSWERS[0]}" not in withheld
 
 
 def test_the_questions_over_rest(mixed: Evaluation, program: TokenClient) -> None:

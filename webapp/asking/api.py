@@ -29,7 +29,7 @@ from webapp.serving.living import active
 
 _KEY: Final = key_parameter(
     "1 to 255 visible characters, such as a UUID. The same key and question within 24 hours return the "
-    "stored answer (200, `Idempotency-Replayed: true`), another question 422, and 409 while the first is under "
+    "kept answer (200, `Idempotency-Replayed: true`), another question 422, and 409 while the first is under "
     "way."
 )
 
@@ -44,7 +44,7 @@ class AskView(AskingView):
         takes=QuestionSerializer,
         parameters=[_KEY],
         gives={
-            200: OpenApiResponse(AnswerSerializer, description="The stored answer of this key."),
+            200: OpenApiResponse(AnswerSerializer, description="The kept answer of this key."),
             201: AnswerSerializer,
         },
         problems=[409, 422, 429],

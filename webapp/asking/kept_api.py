@@ -1,4 +1,4 @@
-"""Stored answers over REST: the caller's own, and any by its address."""
+"""Kept answers over REST: the caller's own, and any by its address."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class AnswerView(CachedView):
         "A kept answer",
         "The answer never changes; `evidence_gone` lists the blocks that are no longer searched, "
         "`purged_at` says when passages were purged from it. With `without`, the answer as if those blocks had not "
-        "been read: priors renormalised and everything recomputed in closed form; the stored answer does not change.",
+        "been read: priors renormalised and everything recomputed in closed form; the kept answer does not change.",
         parameters=[
             OpenApiParameter(
                 "without", OpenApiTypes.STR, many=True, description="Id of a block of the evidence to leave out."

@@ -211,7 +211,7 @@ class GoneEvidenceSerializer(serializers.Serializer[Any]):
 
 
 class AnswerSerializer(ReadingSerializer):
-    """A stored answer."""
+    """A kept answer."""
 
     evidence = ToldEvidenceSerializer(many=True, help_text="The blocks read, the highest posterior first.")
     id = serializers.UUIDField()
@@ -249,7 +249,7 @@ class AnswerSerializer(ReadingSerializer):
 
 
 class ListedAnswerSerializer(RecordSerializer):
-    """A stored answer in a list; its own address has all of it."""
+    """A kept answer in a list; its own address has all of it."""
 
     answer = serializers.CharField(source="answer_text", allow_null=True, help_text="Null: none was found.")
     evidence_changed = serializers.BooleanField(

@@ -215,7 +215,7 @@ def _wanted(request: AskRequest) -> dict[str, Any]:
 
 
 def without(asked: AskedAnswer, block_ids: Collection[str]) -> Answer:
-    """The stored answer as if the blocks had not been read: in closed form, without the model.
+    """The kept answer as if the blocks had not been read: in closed form, without the model.
 
     InvalidRequest if a block is not among those that were read.
     """

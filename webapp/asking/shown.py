@@ -1,4 +1,4 @@
-"""A stored answer prepared for the page, with figures that add up.
+"""A kept answer prepared for the page, with figures that add up.
 
 Percentages have one decimal. Rounded separately, a column of them could miss its sum by a tenth, so the columns of a
 sum are rounded together (`rounding.py`); a support is the difference of the two figures beside it. Exact values are in
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from webapp.asking.rounding import TENTHS, RoundedSum, add_up, rounded_sum
 
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 _OTHERS_SHOWN = 8  # further alternatives are very improbable and summed up
 _LEAST_SHOWN = 0.001  # as are alternatives less probable than that
 _LEAST_TENTH = 0.0005  # is rounded to 0.1 %
+_WAYS: Final[Mapping[str, str]] = {  # by normalisation
+    "block": "each by itself, and each had to offer an answer",
+    "block+null": "each by itself, and each could say “not here”",
+    "joint": "and their answers weighed against each other all at once",
+}
 
 
 @dataclass(frozen=True)
@@ -117,6 +122,11 @@ class ShownAnswer:
         return self.answer.normalisation == "joint"
 
     @property
+    def way(self) -> str:
+        """How the passages were read, in words."""
+        return _WAYS[self.full.normalisation]
+
+    @property
     def weight_name(self) -> str:
         """What the factor of the likelihood is called: under `joint` it is no prior (docs/how-it-computes.md)."""
         return "weight" if self.joint else "prior"
@@ -130,7 +140,7 @@ def shown_answer(
     rights: Mapping[str, Rights] | None = None,
     private: Mapping[str, str] | None = None,
 ) -> ShownAnswer:
-    """A stored answer for its page, without some of its blocks; unknown ids of blocks are ignored.
+    """A kept answer for its page, without some of its blocks; unknown ids of blocks are ignored.
 
     gone: blocks that are no longer searched, each with the change that removed it.
     originals: where blocks stand in kept PDFs. rights: of blocks whose document has its own.

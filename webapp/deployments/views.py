@@ -15,10 +15,9 @@ from realm_core.errors import RealmError
 from webapp.deployments import measuring
 from webapp.deployments import service as deploying
 from webapp.deployments.service import CONFIRMATION, NotConfirmed
-from webapp.evaluations.service import QUICK_SAMPLE, Candidate
+from webapp.evaluations.service import QUICK_SAMPLE, Candidate, evaluations_under_way
 from webapp.evaluations.views import start_missing
-from webapp.models import Deployment, IndexGeneration, Job, JobKind, ModelVersion, Purpose, QuestionSet
-from webapp.models.job import ACTIVE
+from webapp.models import Deployment, IndexGeneration, ModelVersion, Purpose, QuestionSet
 from webapp.pages.guards import console_action, console_form, console_page, staff_member
 from webapp.pages.htmx import STOP_POLLING
 from webapp.pages.paging import numbered_page
@@ -161,7 +160,7 @@ def _checked(
         "address": _address(model, index, earlier, note),
         "measure": form or MeasureForm(),
         "measurable": QuestionSet.objects.filter(purpose=Purpose.MEASURE).exists(),
-        "measuring": _measuring(_candidates(model, index)),
+        "measuring": evaluations_under_way(_candidates(model, index)),
     }
     return render(request, "manage/deploy.html", context, status=422 if check or form or refusal else 200)
 
@@ -181,19 +180,6 @@ def _candidates(model: ModelVersion, index: IndexGeneration) -> list[Candidate]:
     active = Deployment.active()
     now = [Candidate(active.model, active.index.corpus)] if active is not None else []
     return [Candidate(model, index.corpus), *now]
-
-
-def _measuring(candidates: list[Candidate]) -> list[Job]:
-    """The queued or running evaluations of these candidates."""
-    jobs = list(Job.objects.filter(kind=JobKind.EVALUATE, state__in=ACTIVE).defer("log", "result"))
-    indexes = IndexGeneration.every.in_bulk({job.parameters.get("index") for job in jobs} - {None})
-    wanted = {(one.model.pk, one.corpus.pk) for one in candidates}
-    return [
-        job
-        for job in jobs
-        if (index := indexes.get(job.parameters.get("index"))) is not None
-        and (job.parameters.get("model") or index.model_id, index.corpus_id) in wanted
-    ]
 
 
 def _pair(given: Any) -> tuple[IndexGeneration, ModelVersion]:

@@ -249,7 +249,7 @@ class DocumentView(_DocumentsView):
     @operation(
         "remove_document",
         "Remove a document",
-        "It is no longer searched. Stored answers do not change.",
+        "It is no longer searched. Kept answers do not change.",
         parameters=[_KEY, IF_MATCH],
         gives=None,
         problems=[409, 412, 422, 429, 507],
@@ -272,7 +272,7 @@ class TouchedView(EditorView):
 
     @operation(
         "document_touched",
-        "The stored answers that read a document",
+        "The kept answers that read a document",
         "What each would be without the document, from what is stored with it: without the model. Nothing is changed.",
         parameters=TOUCHED_LIST,
         gives=TouchedSerializer,
@@ -287,7 +287,7 @@ class TouchedView(EditorView):
         "preview_change",
         "What a change would do",
         "The body of a change (`PUT`), or one without text, address and file (`PATCH`); `If-Match` has versions of the "
-        "document. Says which passages would go, come and stay, and what would become of the stored answers that read "
+        "document. Says which passages would go, come and stay, and what would become of the kept answers that read "
         f"those that go: their questions are asked of the corpus as it would be, at most {MOST_ANEW}, as many as are "
         f"answered in {LIMIT_S:g} seconds, each where its asker may look, and count as questions of yours. Nothing is "
         "changed or kept. " + _REFUSED,

@@ -31,6 +31,9 @@ _AROUND_BYTES: Final = 64 << 10  # the other fields, each of which is short
 _MOST_TEXT_BYTES: Final = settings.DATA_UPLOAD_MAX_MEMORY_SIZE - _AROUND_BYTES
 _TEXT: Final = {"rows": 12, "dir": "auto", "data-most-bytes": _MOST_TEXT_BYTES}  # `console.js` keeps to it
 _LONGER: Final = f"At most {_MOST_TEXT_BYTES >> 10} KB: upload a longer text as a file."
+# Names of files whose rows can each state a licence. `console.js` asks for one before any other is sent: a browser
+# cannot put files back into a form that was refused.
+_OWN_LICENCE: Final = r"\.(jsonl?|ndjson|parquet)(\.(bz2|gz|xz))?$"
 _FORMATS: Final = "Text, Markdown, HTML, CSV, TSV, PDF, Word (DOCX), JSON lines, Parquet or a MediaWiki dump."
 
 
@@ -199,6 +202,7 @@ class FileForm(DocumentForm):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.fields["licence"].required = False
+        self.fields["file"].widget.attrs["data-own-licence"] = _OWN_LICENCE
         self.fields["licence"].help_text += " It is needed, unless every row of JSON lines or Parquet has its own."
 
     @property

@@ -222,7 +222,7 @@ class EditSerializer(serializers.Serializer[Any]):
 
 
 class TriedAnswerSerializer(TouchedAnswerSerializer):
-    """A stored answer that read some of the passages that would go. `outcome`: of `anew`, if it was asked anew."""
+    """A kept answer that read some of the passages that would go. `outcome`: of `anew`, if it was asked anew."""
 
     asked_anew = serializers.BooleanField(help_text="Whether its question was asked of the corpus as it would be.")
     anew = WithoutSerializer(

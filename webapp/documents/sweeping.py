@@ -1,7 +1,7 @@
 """Segments of earlier corpus states: which of them are still needed, and the removal of the others.
 
 Needed are those of the current states, of the states that were current within the last day (a process may be about to
-open one), of the states that stored answers were read from, as long as their index is there, and of unfinished jobs.
+open one), of the states that kept answers were read from, as long as their index is there, and of unfinished jobs.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _indexes_by_folder() -> dict[Path, list[IndexGeneration]]:
 def _needed(indexes: Sequence[IndexGeneration], before: datetime) -> set[str]:
     """The names of the segments that one of the indexes, which share a folder, needs.
 
-    before: states that were current since count. Stored answers are many, and looked at only for segments that nothing
+    before: states that were current since count. Kept answers are many, and looked at only for segments that nothing
     else needs.
     """
     states = [LivingState.from_json(row.state) for index in indexes for row in _recent_states(index, before)]
@@ -87,7 +87,7 @@ def _recent_states(index: IndexGeneration, before: datetime) -> Iterator[CorpusS
 
 
 def _segments_of_answers(index: IndexGeneration, segments: set[str]) -> set[str]:
-    """Those of the segments that a state names which stored answers were read from."""
+    """Those of the segments that a state names which kept answers were read from."""
     found: set[str] = set()
     until = timezone.now()
     for row in index.states.order_by("-pk").iterator():
@@ -101,7 +101,7 @@ def _segments_of_answers(index: IndexGeneration, segments: set[str]) -> set[str]
 
 
 def _was_read(index: IndexGeneration, row: CorpusState, until: datetime) -> bool:
-    """Whether a stored answer was read from a state, which was current until a moment; clocks may differ by a day."""
+    """Whether a kept answer was read from a state, which was current until a moment; clocks may differ by a day."""
     answers = AskedAnswer.objects.filter(payload__corpus=corpus_id(index, row))
     spans = (row.created_at, until), (row.created_at - SUPERSEDED_KEPT, until + SUPERSEDED_KEPT)
     return any(answers.filter(created_at__range=span).exists() for span in spans)

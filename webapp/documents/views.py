@@ -119,7 +119,7 @@ def fold_documents(request: HttpRequest) -> HttpResponse:
 @console_page
 @with_corpus
 def document_page(request: HttpRequest) -> HttpResponse:
-    """One document: its text, its blocks, its history, and the stored answers that read it."""
+    """One document: its text, its blocks, its history, and the kept answers that read it."""
     shown = shown_document(request)
     whole = request.GET.get("text") == "all"
     row = shown.row

@@ -82,12 +82,22 @@ class CauseCount:
 
 @dataclass(frozen=True)
 class QuestionOutcomes:
-    """counts: the number of questions by outcome. shown: those with one outcome, or all."""
+    """counts: the number of questions by outcome."""
 
     counts: Counter[QuestionOutcome]
-    shown: list[Predicted]
+    _questions: list[Predicted]
+
+    @property
+    def worst(self) -> QuestionOutcome | None:
+        """The first outcome, as they are listed, that a question has."""
+        return next((outcome for outcome in QuestionOutcome if self.counts[outcome]), None)
+
+    def of(self, outcome: QuestionOutcome | None) -> list[Predicted]:
+        """The questions with one outcome, or all."""
+        return [one for one in self._questions if outcome is None or one.outcome is outcome]
 
 
+<<<<<<< HEAD
 def causes(evaluation: Evaluation) -> list[CauseCount]:
     """Why questions were not answered right, in numbers; nothing if that was not looked for."""
     counts = evaluation.figures.get("why") or {}
@@ -108,6 +118,12 @@ def outcomes(evaluation: Evaluation, show: QuestionOutcome | None, cause: str | 
     if cause is not None:
         shown = [one for one in shown if one.prediction.why is not None and one.prediction.why.cause == cause]
     return QuestionOutcomes(Counter(one.outcome for one in found), shown)
+=======
+def outcomes(evaluation: Evaluation) -> QuestionOutcomes:
+    """The questions of an evaluation; `RealmError` if its predictions cannot be read."""
+    found = list(_predicted(evaluation))
+    return QuestionOutcomes(Counter(one.outcome for one in found), found)
+>>>>>>> 325c78e7923cf06eb970e6dca7a6b63d4ede0a79
 
 
 def _predicted(evaluation: Evaluation) -> Iterator[Predicted]:

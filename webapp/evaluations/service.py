@@ -32,6 +32,7 @@ from webapp.models import (
     Purpose,
     QuestionSet,
 )
+from webapp.models.job import ACTIVE
 from webapp.storage.places import resolve
 
 _K: Final = Evaluate.model_fields["k"].default
@@ -220,6 +221,19 @@ def find(candidate: Candidate, questions: QuestionSet, sample: int) -> Evaluatio
         if (evaluation.sample, evaluation.k) == (sample, _K) and asked_of(evaluation) == now:
             return evaluation
     return None
+
+
+def evaluations_under_way(candidates: Iterable[Candidate]) -> list[Job]:
+    """The queued or running evaluations of these candidates."""
+    jobs = list(Job.objects.filter(kind=JobKind.EVALUATE, state__in=ACTIVE).defer("log", "result"))
+    indexes = IndexGeneration.every.in_bulk({job.parameters.get("index") for job in jobs} - {None})
+    wanted = {(one.model.pk, one.corpus.pk) for one in candidates}
+    return [
+        job
+        for job in jobs
+        if (index := indexes.get(job.parameters.get("index"))) is not None
+        and (job.parameters.get("model") or index.model_id, index.corpus_id) in wanted
+    ]
 
 
 def measure_missing(

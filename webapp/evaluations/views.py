@@ -57,13 +57,17 @@ def evaluation_page(request: HttpRequest, pk: int) -> HttpResponse:
         if not comparing.why_not_comparable(evaluation, other)
     ]
     figures = evaluation.figures
+<<<<<<< HEAD
     wanted = request.GET.get("show", QuestionOutcome.WRONG)
     cause = request.GET.get("cause") if request.GET.get("cause") in ALL_CAUSES else None
     show = QuestionOutcome(wanted) if wanted in set(QuestionOutcome) and cause is None else None
+=======
+>>>>>>> 325c78e7923cf06eb970e6dca7a6b63d4ede0a79
     context: dict[str, Any] = {
         "evaluation": evaluation,
         "recalls": [(k, figures[f"recall@{k}"]) for k in RECALL_AT if f"recall@{k}" in figures],
         "comparable": comparable,
+<<<<<<< HEAD
         "show": "" if cause else show or "all",
         "causes": causes(evaluation),
         "cause": cause,
@@ -71,10 +75,23 @@ def evaluation_page(request: HttpRequest, pk: int) -> HttpResponse:
     }
     try:
         found = outcomes(evaluation, show, cause)
+=======
+        "kept_back": _is_kept_back(request),
+    }
+    try:
+        found = outcomes(evaluation)
+>>>>>>> 325c78e7923cf06eb970e6dca7a6b63d4ede0a79
     except (RealmError, OSError) as error:
         context["trouble"] = str(error)
     else:
-        context |= {"counts": found.counts, "page": numbered_page(request, found.shown, _PAGE_SIZE)}
+        wanted = request.GET.get("show", found.worst)
+        show = QuestionOutcome(wanted) if wanted in set(QuestionOutcome) else None
+        context |= {
+            "show": show or "all",
+            "counts": found.counts,
+            "all_right": found.worst is QuestionOutcome.RIGHT,
+            "page": numbered_page(request, found.of(show), _PAGE_SIZE),
+        }
     return render(request, "manage/evaluation.html", context)
 
 
@@ -113,7 +130,11 @@ def compare(request: HttpRequest) -> HttpResponse:
         if (first := found[0]) is not None and (second := found[1]) is not None:
             return redirect("manage-comparison", first.pk, second.pk)
         missing = [candidate for candidate, there in zip(form.candidates(), found, strict=True) if there is None]
-    context = {"form": form, "missing": missing, "enough": _enough()}
+    context: dict[str, Any] = {"form": form, "missing": missing, "enough": _enough()}
+    if missing:
+        asked = {"questions": form.cleaned_data["questions"].pk, "sample": form.cleaned_data["sample"]}
+        under_way = comparing.evaluations_under_way(missing)
+        context["measuring"] = [job for job in under_way if asked.items() <= job.parameters.items()]
     return render(request, "manage/compare.html", context, status=422 if form.errors else 200)
 
 

@@ -7,6 +7,7 @@ the fields.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -290,9 +291,10 @@ def _within(name: str) -> str:
 
 def _label(name: str) -> str:
     section, within = _section(name), _within(name)
+    within = re.sub(r"\blr\b", "learning rate", within.replace("_", " "))
     if section:
-        return f"{section}: {within.replace('_', ' ')}"
-    return name if len(name) == 1 else name.replace("_", " ").capitalize()
+        return f"{section}: {within}"
+    return within if len(within) == 1 else within.capitalize()
 
 
 def _with_unit(label: str, one: Setting) -> str:

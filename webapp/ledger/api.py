@@ -1,4 +1,4 @@
-"""The ledger over REST: the changes of documents, and the stored answers that they touched."""
+"""The ledger over REST: the changes of documents, and the kept answers that they touched."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ class OutcomesSerializer(serializers.Serializer[Any]):
 
 
 class SummarySerializer(serializers.Serializer[Any]):
-    """What becomes of stored answers without some blocks."""
+    """What becomes of kept answers without some blocks."""
 
     answers = serializers.IntegerField(
-        source="reading", help_text="How many stored answers read any of the blocks: exact."
+        source="reading", help_text="How many kept answers read any of the blocks: exact."
     )
     looked_at = serializers.IntegerField(
         help_text="How many of them were recomputed, the highest posterior first: all, or as many as "
@@ -94,7 +94,7 @@ class SummarySerializer(serializers.Serializer[Any]):
 
 
 class WithoutSerializer(serializers.Serializer[Any]):
-    """What becomes of a stored answer."""
+    """What becomes of a kept answer."""
 
     text = serializers.CharField()
     probability = serializers.FloatField()
@@ -107,9 +107,9 @@ class WithoutSerializer(serializers.Serializer[Any]):
 
 
 class TouchedAnswerSerializer(serializers.Serializer[Any]):
-    """A stored answer that read some of the blocks."""
+    """A kept answer that read some of the blocks."""
 
-    answer = serializers.UUIDField(source="asked.pk", help_text="Id of the stored answer.")
+    answer = serializers.UUIDField(source="asked.pk", help_text="Id of the kept answer.")
     question = serializers.CharField(source="asked.question")
     text = serializers.CharField(
         source="asked.answer_text", allow_null=True, help_text="As it was answered; null: no answer was found."
@@ -125,7 +125,7 @@ class TouchedAnswerSerializer(serializers.Serializer[Any]):
 
 
 class TouchedSerializer(serializers.Serializer[Any]):
-    """The stored answers that read some blocks: all of them in numbers, and a page, the highest posterior first."""
+    """The kept answers that read some blocks: all of them in numbers, and a page, the highest posterior first."""
 
     summary = SummarySerializer()
     next = serializers.URLField(allow_null=True, help_text="Address of the following page; null: this is the last.")
@@ -134,11 +134,11 @@ class TouchedSerializer(serializers.Serializer[Any]):
 
 
 class ChangeAnswersSerializer(TouchedSerializer):
-    """The stored answers that a change touched."""
+    """The kept answers that a change touched."""
 
     purge = serializers.UUIDField(
         allow_null=True,
-        help_text="Id of the purge that took what the change removed out of stored answers, too: its receipt says out "
+        help_text="Id of the purge that took what the change removed out of kept answers, too: its receipt says out "
         "of how many, and none is listed here any more. Null: none did.",
     )
 
@@ -162,7 +162,7 @@ class DocumentChangesView(EditorView):
 class ChangeAnswersView(EditorView):
     @operation(
         "change_answers",
-        "The stored answers that a change touched",
+        "The kept answers that a change touched",
         "Those that had read a block which the change took away, and what each would have been without.",
         parameters=TOUCHED_LIST,
         gives=ChangeAnswersSerializer,

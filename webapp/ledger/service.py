@@ -1,4 +1,4 @@
-"""The ledger: each change, the stored answers whose evidence it removed from the corpus, and these asked again."""
+"""The ledger: each change, the kept answers whose evidence it removed from the corpus, and these asked again."""
 
 from __future__ import annotations
 

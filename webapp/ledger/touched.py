@@ -1,8 +1,8 @@
-"""Which stored answers read some blocks, and which of them change without these.
+"""Which kept answers read some blocks, and which of them change without these.
 
-A stored answer has everything that `Answer.without` needs, so both are computed from stored data: without the model and
+A kept answer has everything that `Answer.without` needs, so both are computed from stored data: without the model and
 the corpus. The answers are read in slices, the highest posterior first, and what became of each is remembered for a
-while: a stored answer does not change, so the pages of a list, and a request after one that ran out of time, go on from
+while: a kept answer does not change, so the pages of a list, and a request after one that ran out of time, go on from
 there.
 """
 
@@ -48,7 +48,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class TouchedAnswer:
-    """A stored answer that read some of the blocks. posterior: of these blocks together, when it was stored.
+    """A kept answer that read some of the blocks. posterior: of these blocks together, when it was stored.
 
     anew: the answer to its question, asked anew of a corpus without them (`anew.py`); None: it was not asked.
     """
@@ -71,7 +71,7 @@ class TouchedAnswer:
 
     @cached_property
     def outcome(self) -> Outcome:
-        """How `later` differs from the stored answer."""
+        """How `later` differs from the kept answer."""
         return _outcome(self.full, self.later)
 
     @property
@@ -87,7 +87,7 @@ class TouchedAnswer:
 
 @dataclass(frozen=True)
 class Summary:
-    """reading: the exact number of stored answers that read the blocks. looked_at: how many of them were recomputed,
+    """reading: the exact number of kept answers that read the blocks. looked_at: how many of them were recomputed,
     those with the highest posterior first; fewer where time ran out. outcomes: of these by outcome, 0 where none came.
     """
 
@@ -116,7 +116,7 @@ class WorkedOut:
 
 @dataclass(frozen=True)
 class Touched:
-    """The stored answers that read any of some blocks. among: only these answers; None: all."""
+    """The kept answers that read any of some blocks. among: only these answers; None: all."""
 
     block_ids: Collection[str]
     among: QuerySet[AskedAnswer] | None = None
@@ -185,7 +185,7 @@ class Touched:
 
     @cached_property
     def _key(self) -> str:
-        """Of the blocks, whichever answers are meant, and of all purges: one changes stored answers."""
+        """Of the blocks, whichever answers are meant, and of all purges: one changes kept answers."""
         blocks = hashlib.sha256("\n".join(sorted(self.block_ids)).encode()).hexdigest()
         return f"ledger.outcomes:{Purge.objects.count()}:{blocks}"
 

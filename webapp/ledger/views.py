@@ -1,4 +1,4 @@
-"""Manage › Documents › Changes: the ledger of all edits, and one change with the stored answers affected by it."""
+"""Manage › Documents › Changes: the ledger of all edits, and one change with the kept answers affected by it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def change_list(request: HttpRequest) -> HttpResponse:
 
 @console_page
 def change_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """One change, and the stored answers that had read what it removed; with `differing`, those that change."""
+    """One change, and the kept answers that had read what it removed; with `differing`, those that change."""
     change = get_object_or_404(CorpusChange.objects.select_related("document", "by", "before", "after"), pk=pk)
     return render(
         request,

@@ -1,4 +1,4 @@
-"""Blocks that edits removed from a corpus, so that stored answers can mark them in their evidence."""
+"""Blocks that edits removed from a corpus, so that kept answers can mark them in their evidence."""
 
 from __future__ import annotations
 

@@ -331,7 +331,7 @@ def _values(record: type[Model], field: str) -> Iterator[str]:
 def _segments() -> set[str]:
     """The folders of the segments of all current states, and of those of earlier states that are there.
 
-    Stored answers were read from earlier states; the sweep removes what none of them needs.
+    Kept answers were read from earlier states; the sweep removes what none of them needs.
     """
     from realm_core.living.state import LivingState
 

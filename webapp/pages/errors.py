@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.exceptions import DisallowedHost, RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.template.defaultfilters import filesizeformat
 from django.template.loader import render_to_string
 from django.views import defaults
 
@@ -44,8 +45,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """A request that Django refuses to read. The page uses nothing of it, because its Host may be wrong."""
     if isinstance(exception, RequestDataTooBig) and not wants_problem(request):  # in REST, `describe` says it
-        most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-        return refusal(request, 413, f"What is typed may have at most {most:,} bytes: upload a longer text as a file.")
+        most = filesizeformat(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+        return refusal(request, 413, f"What is typed may have at most {most}: upload a longer text as a file.")
     if isinstance(exception, DisallowedHost):
         reason = "The Host header is not in ALLOWED_HOSTS."
     else:

@@ -25,6 +25,10 @@ class FileField(forms.FileField):
         self.largest_bytes, self._instead = largest_bytes, instead
         super().__init__(label=label, help_text=f"{help_text} At most {self._largest}{self._of_what}.")
 
+    def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
+        """Those by which `console.js` keeps what is too large from being sent."""
+        return {**super().widget_attrs(widget), "data-most-bytes": self.largest_bytes}
+
     @property
     def body_bytes(self) -> int:
         """The largest body of a request with such a file."""

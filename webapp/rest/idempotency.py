@@ -1,4 +1,4 @@
-"""Idempotency keys: a question sent again with the same key gets the stored answer, and an edit of documents is made
+"""Idempotency keys: a question sent again with the same key gets the kept answer, and an edit of documents is made
 once.
 
 A key belongs to its asker, for a day. It is a row with a unique constraint, so of several simultaneous requests only

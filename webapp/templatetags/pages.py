@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +17,8 @@ from webapp.serving.pdf_places import page_of
 
 register = template.Library()
 
+_ARCHIVED = re.compile(r"https?://web\.archive\.org/web/\w+/(?P<original>https?://[^/]+/.*)")
+_FACTBOOK = "cia.gov/the-world-factbook/"
 _LICENCE_PAGES = {
     "CC BY-SA 4.0": "https://creativecommons.org/licenses/by-sa/4.0/",
     "CC-BY-SA-4.0": "https://creativecommons.org/licenses/by-sa/4.0/",
@@ -63,8 +66,15 @@ def web_address(address: str) -> str:
 
 @register.filter
 def site(address: str) -> str:
-    """The host of a `web_address` without its "www.", by which readers know a source; empty if there is none."""
-    return (urlsplit(web_address(address)).hostname or "").removeprefix("www.")
+    """What readers know the source at a `web_address` by: its host without "www.", or its name; empty if there is none.
+
+    Of a copy in an archive it is that of the original.
+    """
+    if (copy := _ARCHIVED.match(address)) and (original := site(copy["original"])):
+        return f"{original} (archived)"
+    parts = urlsplit(web_address(address))
+    host = (parts.hostname or "").removeprefix("www.")
+    return "The World Factbook" if f"{host}{parts.path}".startswith(_FACTBOOK) else host
 
 
 @register.filter

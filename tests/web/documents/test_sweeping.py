@@ -1,4 +1,4 @@
-"""Segments go when nothing needs them any more, and never under a question, a stored answer or a fold."""
+"""Segments go when nothing needs them any more, and never under a question, a kept answer or a fold."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_a_backup_is_waited_for(edited: Deployment) -> None:
 def test_the_page_says_what_is_kept_and_why(edited: Deployment, staff: Person, client: Any) -> None:
     client.force_login(staff.user)
     page = client.get("/manage/documents/").content.decode()
-    assert "edits</summary><p>Each of these segments" in page and "as long as a stored answer" in page
+    assert "edits</summary><p>Each of these segments" in page and "as long as a kept answer" in page
     age()
     sweeping.sweep(by="retention")
     assert "of earlier states" not in client.get("/manage/documents/").content.decode()

@@ -1,4 +1,4 @@
-"""Stored answers whose every number is worked out here, by plain arithmetic on a few blocks.
+"""Kept answers whose every number is worked out here, by plain arithmetic on a few blocks.
 
 Nothing is imported from the code that computes them for the site, so that the two can disagree.
 """

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from realm_core.corpus.factbook.source import ADDRESS as FACTBOOK_ADDRESS
 from tests.web.conftest import Person
 from tests.web.pages import stored
 from tests.web.pages.pages import Page, block_part, figures, sum_rows, tenths
@@ -132,9 +133,15 @@ def test_blocks_stand_in_order_of_posterior_with_the_answer_marked(outsider: Per
         ("javascript:alert('source')", ""),
         ("https://[example.org/", ""),
         ("", ""),
+        (f"{FACTBOOK_ADDRESS}finland/", "The World Factbook (archived)"),
+        ("https://www.cia.gov/the-world-factbook/countries/finland/", "The World Factbook"),
+        ("https://www.cia.gov/about/", "cia.gov"),
+        ("http://web.archive.org/web/2020id_/http://www.example.org/turku", "example.org (archived)"),
+        ("https://web.archive.org/web/2020/javascript:alert('source')", "web.archive.org"),
+        ("https://web.archive.org/web/2020/https://[example.org/", "web.archive.org"),
     ],
 )
-def test_a_source_is_known_by_its_host(url: str, name: str) -> None:
+def test_a_source_is_known_by_its_host_or_its_name(url: str, name: str) -> None:
     assert site(url) == name
 
 
@@ -206,12 +213,22 @@ def test_no_value_of_a_block_is_empty_to_a_screen_reader(outsider: Person) -> No
 def test_what_answered_and_how_long_it_took(outsider: Person) -> None:
     page = Page(_source(outsider, stored.store()))
     facts = [text for _, text in page.all("dd")]
+    assert "5 passages, each by itself, and each could say “not here” block+null" in facts
     assert "realm-mini 1" in facts and "vital-en 0123456789abcdef" in facts and "gen-1" in facts
     stages = [text for attributes, text in page.all("th") if attributes.get("scope") == "row"]
     assert stages[-4:] == [
         "Turning the question into a vector", "Searching the index", "Reading the passages", "Adding up",
     ]  # fmt: skip
     assert [text for _, text in page.all("td", "num")] == ["11 ms", "4 ms", "0.21 s", "3 ms"]
+
+
+@pytest.mark.parametrize(
+    ("normalisation", "words"),
+    [("block", "had to offer an answer"), ("joint", "weighed against each other all at once")],
+)
+def test_how_the_passages_were_read_is_said_in_words(outsider: Person, normalisation: str, words: str) -> None:
+    page = _source(outsider, stored.store(stored.payload(normalisation=normalisation)))
+    assert words in page and f"<code>{normalisation}</code>" in page
 
 
 @pytest.mark.parametrize(
