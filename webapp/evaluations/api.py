@@ -48,15 +48,7 @@ class PredictionsView(OperatorView):
         start, size = offset_in(request)
         outcome, cause = _word(request, _OUTCOME), _word(request, _CAUSE)
         try:
-<<<<<<< HEAD
-            found = outcomes(evaluation, QuestionOutcome(outcome) if outcome else None, cause).shown
-=======
-            show = None if wanted is None else QuestionOutcome(_OUTCOME.read(wanted))
-        except ValueError as error:
-            raise InvalidRequest(FieldError(_OUTCOME.name, str(error))) from None
-        try:
-            found = outcomes(evaluation).of(show)
->>>>>>> 325c78e7923cf06eb970e6dca7a6b63d4ede0a79
+            found = outcomes(evaluation).of(QuestionOutcome(outcome) if outcome else None, cause)
         except (RealmError, OSError) as error:
             raise Missing(str(error)) from None
         links = offset_links(request, start, size, len(found))

@@ -92,12 +92,16 @@ class QuestionOutcomes:
         """The first outcome, as they are listed, that a question has."""
         return next((outcome for outcome in QuestionOutcome if self.counts[outcome]), None)
 
-    def of(self, outcome: QuestionOutcome | None) -> list[Predicted]:
-        """The questions with one outcome, or all."""
-        return [one for one in self._questions if outcome is None or one.outcome is outcome]
+    def of(self, outcome: QuestionOutcome | None, cause: str | None = None) -> list[Predicted]:
+        """The questions with one outcome, and one cause of `ALL_CAUSES`, if these are given."""
+        return [
+            one
+            for one in self._questions
+            if outcome in (None, one.outcome)
+            and (cause is None or (one.prediction.why is not None and one.prediction.why.cause == cause))
+        ]
 
 
-<<<<<<< HEAD
 def causes(evaluation: Evaluation) -> list[CauseCount]:
     """Why questions were not answered right, in numbers; nothing if that was not looked for."""
     counts = evaluation.figures.get("why") or {}
@@ -108,22 +112,10 @@ def causes(evaluation: Evaluation) -> list[CauseCount]:
     ]
 
 
-def outcomes(evaluation: Evaluation, show: QuestionOutcome | None, cause: str | None = None) -> QuestionOutcomes:
-    """The questions of an evaluation, those with one outcome, and one cause of `ALL_CAUSES`, if these are given.
-
-    `RealmError` if its predictions cannot be read.
-    """
-    found = list(_predicted(evaluation))
-    shown = [one for one in found if show is None or one.outcome is show]
-    if cause is not None:
-        shown = [one for one in shown if one.prediction.why is not None and one.prediction.why.cause == cause]
-    return QuestionOutcomes(Counter(one.outcome for one in found), shown)
-=======
 def outcomes(evaluation: Evaluation) -> QuestionOutcomes:
     """The questions of an evaluation; `RealmError` if its predictions cannot be read."""
     found = list(_predicted(evaluation))
     return QuestionOutcomes(Counter(one.outcome for one in found), found)
->>>>>>> 325c78e7923cf06eb970e6dca7a6b63d4ede0a79
 
 
 def _predicted(evaluation: Evaluation) -> Iterator[Predicted]:

@@ -57,40 +57,27 @@ def evaluation_page(request: HttpRequest, pk: int) -> HttpResponse:
         if not comparing.why_not_comparable(evaluation, other)
     ]
     figures = evaluation.figures
-<<<<<<< HEAD
-    wanted = request.GET.get("show", QuestionOutcome.WRONG)
     cause = request.GET.get("cause") if request.GET.get("cause") in ALL_CAUSES else None
-    show = QuestionOutcome(wanted) if wanted in set(QuestionOutcome) and cause is None else None
-=======
->>>>>>> 325c78e7923cf06eb970e6dca7a6b63d4ede0a79
     context: dict[str, Any] = {
         "evaluation": evaluation,
         "recalls": [(k, figures[f"recall@{k}"]) for k in RECALL_AT if f"recall@{k}" in figures],
         "comparable": comparable,
-<<<<<<< HEAD
-        "show": "" if cause else show or "all",
         "causes": causes(evaluation),
         "cause": cause,
         "kept_back": _is_kept_back(request),
     }
     try:
-        found = outcomes(evaluation, show, cause)
-=======
-        "kept_back": _is_kept_back(request),
-    }
-    try:
         found = outcomes(evaluation)
->>>>>>> 325c78e7923cf06eb970e6dca7a6b63d4ede0a79
     except (RealmError, OSError) as error:
         context["trouble"] = str(error)
     else:
         wanted = request.GET.get("show", found.worst)
-        show = QuestionOutcome(wanted) if wanted in set(QuestionOutcome) else None
+        show = QuestionOutcome(wanted) if wanted in set(QuestionOutcome) and cause is None else None
         context |= {
-            "show": show or "all",
+            "show": "" if cause else show or "all",
             "counts": found.counts,
             "all_right": found.worst is QuestionOutcome.RIGHT,
-            "page": numbered_page(request, found.of(show), _PAGE_SIZE),
+            "page": numbered_page(request, found.of(show, cause), _PAGE_SIZE),
         }
     return render(request, "manage/evaluation.html", context)
 

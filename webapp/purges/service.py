@@ -193,13 +193,8 @@ def _blocks_of(corpora: Sequence[_CurrentCorpus], document_ids: Sequence[str]) -
     return blocks
 
 
-<<<<<<< HEAD
 def _read_from_others(corpora: Sequence[_CurrentCorpus]) -> Iterator[tuple[tuple[str, str], str]]:
-    """Title, address and id of the blocks that stored answers read from indexes which are not opened any more.
-=======
-def _read_from_others(standings: Sequence[_Standing]) -> Iterator[tuple[tuple[str, str], str]]:
     """Title, address and id of the blocks that kept answers read from indexes which are not opened any more.
->>>>>>> 325c78e7923cf06eb970e6dca7a6b63d4ede0a79
 
     Their files may be gone, and with them which document a block was of: title and address tell.
     """

@@ -25,13 +25,8 @@ class Repeats(Generic[AnswerT]):
         self._kept: TTLCache[Hashable, AnswerT] = TTLCache(maxsize=MOST, ttl=keep_s, timer=time.monotonic)
         self._lock = threading.Lock()
 
-<<<<<<< HEAD
     def get(self, asked: Hashable) -> AnswerT | None:
-        """The stored answer, if it is not too old."""
-=======
-    def get(self, asked: Hashable) -> Kept | None:
         """The kept answer, if it is not too old."""
->>>>>>> 325c78e7923cf06eb970e6dca7a6b63d4ede0a79
         with self._lock:
             return self._kept.get(asked)
 
