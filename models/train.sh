@@ -207,7 +207,8 @@ mine varied varied mini/finding default "$own"/{varied,people,people-more,plain,
 { cat "$rows/varied.jsonl"; head -n 4200 "$rows/asked-rest.jsonl"; } > "$rows/rows-sixth.jsonl"
 read_rows sixth finding "$rows/rows-sixth.jsonl"
 teach taught-4 mini-sixth finding sixth "$rows/rows-sixth.jsonl"
-calibrate realm-mini mini/taught-4 0.09
-calibrate realm-base base/sixth 0.04
+calibrate realm-mini mini/taught-4 0.1
+make base/halved combine --retriever "$work/base/finding" --reader "$work"/base/{finding,sixth} --shares 0.5 0.5 --rank 32
+calibrate realm-base base/halved 0.04
 # The vectors of the default corpus go along, so that nobody has to compute them before the first question.
 make realm-base/vectors ship-vectors --index "$work/indexes/default"
