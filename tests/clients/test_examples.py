@@ -57,7 +57,8 @@ def test_commands(running: Running, tmp_path: Path) -> None:
     text, file, bulk, again = map(json.loads, edited[0])
     assert [one["changes"] for one in (text, file, bulk)] == [1, 1, 2]
     assert again["documents"] == bulk["documents"] and again["changes"] == 0
-    made, weighed, board, gone = map(json.loads, edited[2])
+    made, opened, weighed, board, gone = map(json.loads, edited[2])
+    assert (made["groups"], opened["groups"]) == ([], ["curators"])
     assert (made["weight"], weighed["weight"], gone) == (1.0, 1.5, 204)
     assert board == weighed and board["private"] and board["groups"] == ["curators"]
     weekly, daily, begun, removed, trail = map(json.loads, edited[3])

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.django_db
 def test_a_database_that_cannot_be_used_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
 ) -> None:
-    def use(_target: Path) -> None:
+    def use(_target: Path, **_options: bool) -> None:
         raise error
 
     monkeypatch.setattr(backups, "back_up", use)
@@ -51,7 +51,7 @@ def test_a_database_that_cannot_be_used_is_a_sentence(
 
 
 def test_a_bug_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    def use(_target: Path) -> None:
+    def use(_target: Path, **_options: bool) -> None:
         raise ProgrammingError("syntax error")
 
     monkeypatch.setattr(backups, "back_up", use)
@@ -154,7 +154,7 @@ def test_what_is_refused_ends_with_2_and_a_sentence(arguments: tuple[str, ...]) 
 
 
 def test_what_was_stopped_ends_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(_file: Path) -> None:
+    def interrupted(_file: Path, **_options: bool) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(backups, "back_up", interrupted)
