@@ -10,6 +10,8 @@ import torch
 
 from realm_core.corpus.records import Block
 from realm_core.model.checkpoint import load_model
+from realm_core.serving.english.rules import Rules
+from realm_core.serving.english.unknown_words import DOUBT
 from realm_core.serving.english.wrong_kinds import WrongKind, spans_of, wrong_kind
 from realm_core.serving.reading import BlockReading, SearchResult
 from realm_core.text.wordpieces import Wordpieces
@@ -104,5 +106,12 @@ def test_such_spans_are_lowered(tmp_path: Path) -> None:
         return read.logits_LM[own_LM & read.logits_LM.isfinite()]
 
     assert logits("Where was Mozart born?", numbers=True).max() < logits("Where was Mozart born?", numbers=False).min()
-    assert logits("How many were there?", numbers=True).max() > logits("How many were there?", numbers=False).median()
     assert logits("When was Mozart born?", numbers=True).max() > logits("When was Mozart born?", numbers=False).min()
+
+
+def test_what_is_not_counted_is_doubted() -> None:
+    [body] = Wordpieces.default().encode([TEXT])
+    block = Block(0, "0" * 32, "Mozart", TEXT, 0, 0, len(TEXT), "", "")
+    logits_LM = Rules.of("How many were there?").applied(torch.zeros(len(body.offsets), 9), block, body)
+    uncounted_LM = spans_of(UNCOUNTED, body, TEXT, 9)
+    assert (logits_LM[uncounted_LM] == -DOUBT).all() and (logits_LM[~uncounted_LM] == 0).all()
