@@ -1,4 +1,4 @@
-"""Whether one run is better than another on the same questions; both tests use the paired outcomes.
+"""Whether one run is better than another on the same questions, by the paired outcomes; of one training or several.
 
 The outcome of a question is yes or no: its answer is right, or one of the best five blocks holds one. Of n questions, b
 have the outcome yes only in the first run and c only in the second; the others do not matter for the comparison.
@@ -6,7 +6,7 @@ have the outcome yes only in the first run and c only in the second; the others 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from realm_core.errors import RealmError
 
 _RESAMPLES = 20_000
+_RESAMPLES_OF_SEEDS = 4_000  # which take memory for each question
 _SEED = 0
 _CHANCE = 0.05
 
@@ -52,6 +53,34 @@ def paired_difference(outcomes: Iterable[tuple[bool, bool]]) -> Difference:
     return Difference(
         n, first_only, second_only, (second_only - first_only) / n, low, high, mcnemar(first_only, second_only)
     )
+
+
+@dataclass(frozen=True)
+class RepeatedDifference:
+    """The mean outcome of several trainings minus that of several others. low, high: 95 % interval."""
+
+    difference: float
+    low: float
+    high: float
+
+
+def repeated_difference(first_SN: Sequence[Sequence[bool]], second_SN: Sequence[Sequence[bool]]) -> RepeatedDifference:
+    """The difference of two recipes, each trained with S seeds and measured on the same N questions.
+
+    A percentile bootstrap that draws the seeds of each and the questions: it says how another training, measured by
+    other questions, might come out. With one seed it knows nothing of the former.
+    """
+    first, second = np.array(first_SN, float), np.array(second_SN, float)
+    if not first.size or first.shape[1] != second.shape[1]:
+        raise RealmError("Trainings can be compared only on the same questions, and on one at least.")
+    generator = np.random.default_rng(_SEED)
+
+    def drawn(count: int) -> np.ndarray:
+        return generator.multinomial(count, np.full(count, 1 / count), size=_RESAMPLES_OF_SEEDS) / count
+
+    differences_BN = drawn(len(second)) @ second - drawn(len(first)) @ first
+    low, high = np.percentile((differences_BN * drawn(first.shape[1])).sum(1), [2.5, 97.5])
+    return RepeatedDifference(float(second.mean() - first.mean()), float(low), float(high))
 
 
 def mcnemar(first_only: int, second_only: int) -> float:

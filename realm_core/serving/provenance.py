@@ -19,6 +19,7 @@ from typing import Any, Final
 from realm_core.questions.answers import normalise_answer
 from realm_core.serving import naming
 from realm_core.serving.english.implied import implied
+from realm_core.serving.english.kind_names import titles_of_kind
 
 # An answer that "no answer" is a hundred times as probable as is not given, however confident its margin over the next
 # answer, of which there may be none, makes it.
@@ -301,7 +302,8 @@ def _named(
     titles = {block.block_id: block.title for block in blocks if block.opens}
     question = reading.read_as or reading.question
     languages = naming.languages_read(question, (block.title for block in blocks))
-    meant = implied(question, probabilities)
+    meant = titles_of_kind(question, (block.title for block in blocks), probabilities)
+    meant |= implied(question, probabilities)
     return naming.same_names(wordings, {block.block_id: block.text for block in blocks}, titles, languages, meant)
 
 

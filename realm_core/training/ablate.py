@@ -8,7 +8,7 @@ resumes from its checkpoint, so the same command run again completes what is mis
     plan.json                     the inputs and settings; another plan needs another folder
     models/ indexes/ tuned/       what the stages make
     runs/STAGE/                   progress, metrics, log and result of each; metrics and log are passed on, too
-    predictions/ROW.SET.jsonl     for `compare`
+    predictions/ROW.SET.jsonl     for `compare`; ROW.2 and so on with other seeds
     seconds.json                  the time of each stage, over all its attempts
     results.md, results.json      the finished rows
 """
@@ -20,11 +20,14 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
 from realm_core.evaluation import compare
+from realm_core.evaluation.predictions import read_predictions
+from realm_core.evaluation.significance import repeated_difference
 from realm_core.files import read_json, replaced, sha256_of_file, write_json
 from realm_core.model.device import pick_device
 from realm_core.model.identity import read_hashes
@@ -35,13 +38,14 @@ from realm_core.runs.folder import LOCK, RunFolder
 from realm_core.runs.locks import only_one
 from realm_core.runs.part import run_part
 from realm_core.salient.cache import MANIFEST_FILE, SalientSpans
-from realm_core.training.ablation import BM25, ROWS, ZERO_SHOT, AblationConfig
+from realm_core.training.ablation import BASELINE, BM25, ROWS, ZERO_SHOT, AblationConfig, RowRun, named
 from realm_core.training.ablation_plan import AblationPlan, AblationSizes, AblationStage
 from realm_core.training.identity import differences
 from realm_core.training.learnt_questions import files_by_name
 from realm_core.training.relay import Relay, passed_on
 from realm_core.training.tasks import Ablate, Pretrain
 
+_FIGURES = ("exact_match", "zero_shot_recall@5")
 _NOTE_S = 5.0  # between two writes of a running stage's time
 _STAGE_COLUMNS = ("seed", "seconds", "refreshes", "index_lag_steps", "made")  # of the table of stages
 _INDEX_STEP, _LAG_STEPS = "pretrain.index_step", "pretrain.index_lag_steps"  # metrics of pre-training
@@ -49,20 +53,21 @@ _INDEX_STEP, _LAG_STEPS = "pretrain.index_step", "pretrain.index_lag_steps"  # m
 
 def main(arguments: Ablate, activity: Activity) -> None:
     """Run the missing stages, and print the table."""
-    names = [name for name in ROWS if name in arguments.rows]
     settings = arguments.settings
     sizes, identity = _inputs(arguments, settings)
-    plan = AblationPlan(names, arguments, sizes)
+    plan = AblationPlan(arguments, sizes)
     with only_one(arguments.output, activity):
         _claim(arguments.output, {**identity, "settings": settings.model_dump()})
         stages = _Stages(plan, arguments.output, activity)
         results: dict[str, Any] = {}
         text = ""
-        for name in names:
-            stages.run(name)
-            results, text = _results(plan, sizes, names[: names.index(name) + 1], stages.seconds)
-            stages_of_row = {stage.name for stage in plan.rows[name]}
-            for sentence in _never_replaced(stage for stage in results["stages"] if stage["name"] in stages_of_row):
+        finished: list[RowRun] = []
+        for run, own in plan.stages_of.items():
+            stages.run(own)
+            finished.append(run)
+            results, text = _results(plan, sizes, finished, stages.seconds)
+            names = {stage.name for stage in own}
+            for sentence in _never_replaced(stage for stage in results["stages"] if stage["name"] in names):
                 activity.warn(sentence)
             write_json(arguments.output / "results.json", {"of": read_json(arguments.output / "plan.json"), **results})
             _write_text(arguments.output / "results.md", text)
@@ -146,9 +151,9 @@ class _Stages:
         for relay in self._relays.values():
             relay.look()  # metrics that an earlier attempt was not able to pass on
 
-    def run(self, row: str) -> None:
-        """Run the stages of a row that have no output yet."""
-        for stage in self._plan.rows[row]:
+    def run(self, stages: Iterable[AblationStage]) -> None:
+        """Run those that have no output yet."""
+        for stage in stages:
             self._activity.check()
             found = stage.output.exists()
             if not found:
@@ -198,29 +203,69 @@ class _Stages:
 
 
 def _results(
-    plan: AblationPlan, sizes: AblationSizes, names: Sequence[str], seconds: dict[str, float]
+    plan: AblationPlan, sizes: AblationSizes, finished: Sequence[RowRun], seconds: dict[str, float]
 ) -> tuple[dict[str, Any], str]:
     """The finished rows as JSON and as Markdown."""
     sets = list(sizes.dev_asked)
-    rows = []
-    for name in names:
-        row = ROWS[name]
-        after = {dev: _result(plan, f"evaluate-{name}.{dev}") for dev in sets}
+    stages = [_stage_record(stage, plan.run(stage.name), seconds) for run in finished for stage in plan.stages_of[run]]
+    held_out = {stage["name"]: stage["held_out"] for stage in stages}
+    runs = {row: [one for one in finished if one.row == row] for row in dict.fromkeys(run.row for run in finished)}
+    rows = [_row(plan, row, own, sets, held_out) for row, own in runs.items()]
+    results = {"questions": sizes.dev_asked, "rows": rows, "stages": stages}
+    compared = [compare.Run.of(plan.predictions(run, dev)) for dev in sets for run in finished]
+    several = _between_seeds(plan, sets, runs) if len(finished) > len(runs) else []
+    return results, _markdown(results, several, compared)
+
+
+def _row(
+    plan: AblationPlan, row: str, runs: Sequence[RowRun], sets: Sequence[str], held_out: dict[str, Any]
+) -> dict[str, Any]:
+    """The figures of a row, means over its seeds, and those of each seed."""
+    of = ROWS[row]
+    each = []
+    for run in runs:
+        after = {dev: _result(plan, f"evaluate-{run.name}.{dev}") for dev in sets}
         before = after  # BM25 is not trained
-        if row.retriever != BM25:
-            before = {dev: _result(plan, f"{ZERO_SHOT}-{row.retriever}.{dev}") for dev in sets}
-        rows.append(
+        retriever = BASELINE if of.retriever == BASELINE else named(of.retriever, run.number)
+        if of.retriever != BM25:
+            before = {dev: _result(plan, f"{ZERO_SHOT}-{retriever}.{dev}") for dev in sets}
+        each.append(
             {
-                "name": name,
-                **dataclasses.asdict(row),
+                "name": run.name,
                 "model_hash": after[sets[0]]["of"]["model"],
                 "exact_match": {dev: after[dev]["exact_match"] for dev in sets},
                 "zero_shot_recall@5": {dev: before[dev]["recall@5"] for dev in sets},
+                "utility": (held_out.get(f"{Pretrain.activity}-{retriever}") or {}).get("utility"),
             }
         )
-    stages = [_stage_record(stage, plan.run(stage.name), seconds) for name in names for stage in plan.rows[name]]
-    results = {"questions": sizes.dev_asked, "rows": rows, "stages": stages}
-    return results, _markdown(results, [compare.Run.of(plan.predictions(n, dev)) for dev in sets for n in names])
+    utilities = [one["utility"] for one in each if one["utility"] is not None]
+    return {
+        "name": row,
+        **dataclasses.asdict(of),
+        "model_hash": each[0]["model_hash"],
+        **{figure: {dev: fmean(one[figure][dev] for one in each) for dev in sets} for figure in _FIGURES},
+        "utility": fmean(utilities) if utilities else None,
+        "seeds": each,
+    }
+
+
+def _between_seeds(plan: AblationPlan, sets: Sequence[str], runs: dict[str, list[RowRun]]) -> list[str]:
+    """A sentence and a table: exact match of each row less that of the first, over seeds and questions."""
+
+    def right(row: str, dev: str) -> list[list[bool]]:
+        return [[one.right for one in read_predictions(plan.predictions(run, dev))] for run in runs[row]]
+
+    first, *others = runs
+    table = []
+    for row in others:
+        found = [repeated_difference(right(first, dev), right(row, dev)) for dev in sets]
+        cells = [f"{100 * one.difference:+.1f} [{100 * one.low:+.1f}, {100 * one.high:+.1f}]" for one in found]
+        table.append([ROWS[row].title, str(len(runs[row])), *cells])
+    return [
+        f"Exact match less that of {ROWS[first].title} ({len(runs[first])} seeds), with an interval of 95 % over seeds "
+        "and questions.",
+        compare.markdown_table(["row", "seeds", *sets], table),
+    ]
 
 
 def _result(plan: AblationPlan, name: str) -> Any:
@@ -275,13 +320,14 @@ def _never_replaced(stages: Iterable[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _markdown(results: dict[str, Any], runs: Sequence[compare.Run]) -> str:
+def _markdown(results: dict[str, Any], between_seeds: Sequence[str], runs: Sequence[compare.Run]) -> str:
     sets = results["questions"]
     columns = ["row", *(f"{kind} % {dev} ({asked:,})" for dev, asked in sets.items() for kind in ("EM", "R@5"))]
     rows = [
         [
             row["title"],
-            *(f"{100 * row[kind][dev]:.1f}" for dev in sets for kind in ("exact_match", "zero_shot_recall@5")),
+            *(_mean(100 * one[figure][dev] for one in row["seeds"]) for dev in sets for figure in _FIGURES),
+            "" if row["utility"] is None else _mean((one["utility"] for one in row["seeds"]), digits=2),
         ]
         for row in results["rows"]
     ]
@@ -295,8 +341,11 @@ def _markdown(results: dict[str, Any], runs: Sequence[compare.Run]) -> str:
     ]
     return "\n\n".join(
         [
-            "EM: exact match after fine-tuning. R@5: one of the best five blocks holds an answer, before fine-tuning.",
-            compare.markdown_table(columns, rows),
+            "EM: exact match after fine-tuning. R@5: one of the best five blocks holds an answer, before fine-tuning. "
+            "Utility: by how much a retrieved block raises the log-likelihood of held-out masked words over the null "
+            "block's, a mean over the blocks. ±: standard deviation over the seeds.",
+            compare.markdown_table([*columns, "utility"], rows),
+            *between_seeds,
             "After fine-tuning, by question set.",
             compare.markdown(runs),
             "The stages.",
@@ -304,6 +353,13 @@ def _markdown(results: dict[str, Any], runs: Sequence[compare.Run]) -> str:
             *_never_replaced(results["stages"]),
         ]
     )
+
+
+def _mean(values: Iterable[float], digits: int = 1) -> str:
+    """The mean of one figure of each seed, with their standard deviation if there are several."""
+    every = list(values)
+    spread = f" ± {stdev(every):.{digits}f}" if len(every) > 1 else ""
+    return f"{fmean(every):.{digits}f}{spread}"
 
 
 def _write_text(path: Path, text: str) -> None:

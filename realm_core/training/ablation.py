@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from realm_core.evaluation.tasks import EvaluateConfig
 from realm_core.settings import NotNegative, Positive, SettingError, Settings, setting
@@ -35,6 +35,23 @@ ROWS = {
     "stale": AblationRow(f"REALM, {STALE}× stale index", "stale", "stale"),
     "bm25": AblationRow("BM25 + reader", BM25, BASELINE),
 }
+
+
+class RowRun(NamedTuple):
+    """A row with one seed. number: from 0, added to the seeds of pre-training and fine-tuning."""
+
+    row: str
+    number: int
+
+    @property
+    def name(self) -> str:
+        """For example "realm", and "realm.2" for the second seed."""
+        return named(self.row, self.number)
+
+
+def named(model: str, number: int) -> str:
+    """The name of a row, or of a model that rows share, with the seed of this number."""
+    return f"{model}.{number + 1}" if number else model
 
 
 class AblationPretrainConfig(PretrainConfig):
@@ -73,16 +90,33 @@ class AblationConfig(Settings):
     pretrain: AblationPretrainConfig = AblationPretrainConfig()
     finetune: AblationFinetuneConfig = AblationFinetuneConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
+    repeats: int = setting(
+        1,
+        "each row is pre-trained and fine-tuned so often, with other seeds, and its figures are means; ICT, masked "
+        "words and the baseline's index are made once",
+        unit="times",
+        ge=1,
+        le=20,
+    )
 
-    def pretraining(self, variant: str) -> PretrainConfig:
-        """The settings of one variant alone: a budget may be too small for another."""
+    def runs(self, rows: Collection[str]) -> list[RowRun]:
+        """All rows with the first seed, then all with the second: what is finished early can be compared."""
+        return [RowRun(row, number) for number in range(self.repeats) for row in ROWS if row in rows]
+
+    def finetuning(self, number: int) -> FinetuneConfig:
+        """The settings with the seed of this number."""
+        return self.finetune.model_copy(update={"seed": self.finetune.seed + number})
+
+    def pretraining(self, variant: str, number: int = 0) -> PretrainConfig:
+        """The settings of one variant alone, as a budget may be too small for another, with the seed of this number."""
         differing: dict[str, dict[str, Any]] = {
             "realm": {},
             "uniform": {"masking": "uniform"},
             "span": {"masking": "span"},
             "stale": {"refresh_every": STALE * self.pretrain.refresh_every},
         }
-        return PretrainConfig(**{**self.pretrain.model_dump(), **differing[variant]})
+        seed = self.pretrain.seed + number
+        return PretrainConfig(**{**self.pretrain.model_dump(), **differing[variant], "seed": seed})
 
     def check_rows(self, names: Collection[str]) -> None:
         """Refuse a budget that is too small for one of these rows."""

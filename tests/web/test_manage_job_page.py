@@ -228,6 +228,8 @@ def ablated() -> Job:
                 "title": title,
                 "exact_match": {"plain-dev": plain[0], "dates-dev": dates[0]},
                 "zero_shot_recall@5": {"plain-dev": plain[1], "dates-dev": dates[1]},
+                "utility": None if title.startswith("baseline") else plain[0] - 0.5,
+                "seeds": [{}, {}, {}],
             }
             for title, plain, dates in rows
         ],
@@ -245,11 +247,11 @@ def test_an_ablation_shows_its_table(staff: Person) -> None:
         [re.sub(r"<.*?>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)]
         for row in re.findall(r"<tr>(.*?)</tr>", text[text.index("table--ablation") :], flags=re.DOTALL)
     ]
-    assert rows[0] == ["Row", "plain-dev (500)", "dates-dev (1,234)"]
+    assert rows[0] == ["Row", "plain-dev (500)", "dates-dev (1,234)", "Utility"] and "Means of 3 seeds" in text
     assert rows[2:5] == [
-        ["REALM", "25.0\xa0%", "50.0\xa0%", "12.5\xa0%", "30.0\xa0%"],
-        ["REALM, random span masks", "20.0\xa0%", "50.0\xa0%", "15.0\xa0%", "20.0\xa0%"],
-        ["baseline (ORQA)", "0.0\xa0%", "10.0\xa0%", "0.0\xa0%", "0.0\xa0%"],
+        ["REALM", "25.0\xa0%", "50.0\xa0%", "12.5\xa0%", "30.0\xa0%", "−0.25"],
+        ["REALM, random span masks", "20.0\xa0%", "50.0\xa0%", "15.0\xa0%", "20.0\xa0%", "−0.30"],
+        ["baseline (ORQA)", "0.0\xa0%", "10.0\xa0%", "0.0\xa0%", "0.0\xa0%", "–"],
     ]
     best = re.findall(r"<strong>([\d.]+)\xa0%</strong>", text)
     assert best == ["25.0", "50.0", "30.0", "50.0", "15.0"]

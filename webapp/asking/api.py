@@ -25,7 +25,7 @@ from webapp.rest.idempotency import claim
 from webapp.rest.operation import given, operation, sent
 from webapp.rest.parameters import idempotency_key, key_parameter
 from webapp.rest.throttle import AskThrottle
-from webapp.serving.living import active
+from webapp.serving.living import active, answering_view
 
 _KEY: Final = key_parameter(
     "1 to 255 visible characters, such as a UUID. The same key and question within 24 hours return the "
@@ -97,4 +97,4 @@ class RetrieveView(AskingView):
 def retrieval_json(found: Retrieval) -> dict[str, Any]:
     """The blocks that were found, as the API tells them."""
     told = asdict(found)
-    return told | {"blocks": with_rights(told["blocks"], active().index)}
+    return told | {"blocks": with_rights(told["blocks"], active().index, answering_view())}

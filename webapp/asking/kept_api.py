@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -25,7 +25,10 @@ from webapp.rest.lists import RecordList
 from webapp.rest.operation import given, operation
 from webapp.rest.parameters import by_id, by_time, by_truth
 from webapp.serving import rights
-from webapp.serving.living import foreign_language_of
+from webapp.serving.living import answering_view, foreign_language_of
+
+if TYPE_CHECKING:
+    from realm_core.living.view import CorpusView
 
 _LIST: Final = RecordList(
     filters=(
@@ -48,7 +51,8 @@ _time: Final = DateTimeField().to_representation  # as records have it
 def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[str, Any]:
     """The answer object of API and command line: as stored, or recomputed `without` some blocks."""
     reading = asking.without(asked, without).as_dict() if without else asked.reading
-    evidence = with_rights(reading["evidence"], asked.deployment.index)
+    view = answering_view()
+    evidence = with_rights(reading["evidence"], asked.deployment.index, view)
     return {
         "id": str(asked.pk),
         "created_at": _time(asked.created_at),
@@ -61,7 +65,7 @@ def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[st
         ],
         "purged_at": None if asked.purged_at is None else _time(asked.purged_at),
         "question_language": foreign_language(asked.question),
-        "passage_language": _passage_language(reading),
+        "passage_language": _passage_language(reading, view),
         "corpus_share": asked.deployment.index.corpus.share,
         # The time of rendering is known only afterwards, and this response must not change later.
         "serving_ms": {stage: spent_ms for stage, spent_ms in asked.serving_ms.items() if stage != "render"},
@@ -70,17 +74,20 @@ def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[st
     }
 
 
-def with_rights(passages: Sequence[Mapping[str, Any]], index: IndexGeneration) -> list[dict[str, Any]]:
+def with_rights(
+    passages: Sequence[Mapping[str, Any]], index: IndexGeneration, view: CorpusView | None
+) -> list[dict[str, Any]]:
     """Blocks as they are told, each with its licence and attribution. index: of what answered."""
-    found = rights.of_passages(passages, index)
+    found = rights.of_passages(passages, index, view)
     return [{**one, **asdict(found[one["block_id"]])} for one in passages]
 
 
-def _passage_language(reading: Mapping[str, Any]) -> str | None:
+def _passage_language(reading: Mapping[str, Any], view: CorpusView | None) -> str | None:
     """The code of the language of the best passage with the answer, where the models do not know it."""
     if reading["answer"] is None:
         return None
-    return foreign_language_of(next(one["block_id"] for one in reading["evidence"] if one["start"] is not None))
+    best = next(one["block_id"] for one in reading["evidence"] if one["start"] is not None)
+    return foreign_language_of(best, view)
 
 
 class AnswersView(AskingView):

@@ -7,7 +7,7 @@ always whole: htmx extracts their content (see `responseHandling` in base.html).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -36,8 +36,11 @@ from webapp.pages.htmx import HtmxRequest
 from webapp.refusals import REFUSALS
 from webapp.serving import pdf_places, rights
 from webapp.serving.engine import EngineUnavailable
-from webapp.serving.living import foreign_language_of
+from webapp.serving.living import answering_view, foreign_language_of
 from webapp.text import language_name
+
+if TYPE_CHECKING:
+    from realm_core.living.view import CorpusView
 
 # Answered correctly from the default corpus; each from another field.
 EXAMPLES: Final = (
@@ -175,11 +178,11 @@ def _foreign(asked: AskedAnswer) -> dict[str, str] | None:
     return {"question": language_name(language), "corpus": "" if corpus == language else language_name(corpus)}
 
 
-def _foreign_passage(reading: ShownAnswer) -> str:
+def _foreign_passage(reading: ShownAnswer, view: CorpusView | None) -> str:
     """The name of the language of the passage with the answer, where the models do not know it; else empty."""
     if reading.answer.answer is None:
         return ""
-    code = foreign_language_of(reading.marked[0].evidence.block_id)
+    code = foreign_language_of(reading.marked[0].evidence.block_id, view)
     return language_name(code) if code else ""
 
 
@@ -195,7 +198,8 @@ def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str])
     """The context of the answer's page, including the visitor's own feedback."""
     evidence, index = asked.payload["evidence"], asked.deployment.index
     pdfs = pdf_places.of_evidence(evidence, access_of(request.user).hidden)
-    own = rights.on_cards(evidence, index)
+    view = answering_view()
+    own = rights.on_cards(evidence, index, view)
     private = {one.name: str(one) for one in Collection.objects.filter(private=True)}
     reading = shown_answer(asked.payload, without, GoneBlock.in_evidence(asked), pdfs, own, private)
     said = asker_of(request).feedback_on(asked)
@@ -209,7 +213,7 @@ def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str])
         "where": offered(request.user, asked.collections, asked.filters),
         "looked_in": looked_in,
         "language": language,
-        "passage_language": _foreign_passage(reading),
+        "passage_language": _foreign_passage(reading, view),
         "models_language": language_name(MODELS_LANGUAGE),
         # By English words, which another language may have in another sense: “Was ist …?”
         "follow_up": language is None and is_follow_up(asked.question),

@@ -29,7 +29,7 @@ from webapp.pages.htmx import HtmxRequest
 from webapp.refusals import REFUSALS
 from webapp.serving import rights
 from webapp.serving.engine import EngineUnavailable
-from webapp.serving.living import active
+from webapp.serving.living import active, answering_view
 
 if TYPE_CHECKING:
     from realm_core.serving.filled import Filling
@@ -77,7 +77,7 @@ def _rights(filled: Filling, hidden: Collection[str]) -> dict[str, rights.Rights
     """Those of blocks whose document has its own, by block id. hidden: as for `rights.of_passages`."""
     index = active().index
     passages = [asdict(block) for block in filled.evidence if block.block_id is not None]
-    return rights.on_cards(passages, index, hidden)
+    return rights.on_cards(passages, index, answering_view(), hidden)
 
 
 def _box(request: HttpRequest, typed: dict[str, str], error: Exception | None = None) -> HttpResponse:

@@ -22,9 +22,9 @@ _COLUMNS: Final = ("exact_match", "zero_shot_recall@5")
 def ablation(job: Job) -> dict[str, Any] | None:
     """The table of an ablation, as the paper's table 2; None if there is none yet, and for other kinds.
 
-    sets: name and number of questions of each question set. rows: title and cells, for each set exact match and
-    zero-shot recall at 5: a value, and whether it is the largest of all rows. stages: name, budget and time, ""
-    if unknown.
+    sets: name and number of questions of each question set. rows: title, retrieval utility ("–" without
+    pre-training) and cells, for each set exact match and zero-shot recall at 5: a value, and whether it is the largest
+    of all rows. seeds: of which the values are means. stages: name, budget and time, "" if unknown.
     """
     result = job.result
     if job.kind != JobKind.ABLATE or not result:
@@ -40,9 +40,16 @@ def ablation(job: Job) -> dict[str, Any] | None:
     return {
         "sets": sets,
         "rows": [
-            {"title": row["title"], "cells": [cell(row[column][dev], best[column, dev]) for column, dev in columns]}
+            {
+                "title": row["title"],
+                "cells": [cell(row[column][dev], best[column, dev]) for column, dev in columns],
+                "utility": "–"
+                if row.get("utility") is None
+                else f"{row['utility']:.2f}".replace("-", "\N{MINUS SIGN}"),
+            }
             for row in result["rows"]
         ],
+        "seeds": max(len(row.get("seeds", ())) for row in result["rows"]),
         "stages": [
             {**one, "took": "" if one["seconds"] is None else duration(one["seconds"])} for one in result["stages"]
         ],

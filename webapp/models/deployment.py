@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import IntegrityError, models, transaction
+from django.db.models import OuterRef, Subquery
 from django.utils import timezone
 
 from realm_core.errors import RealmError
+from webapp.models.document import CorpusState
 from webapp.models.index import IndexGeneration
 from webapp.models.model_version import ModelVersion
 
@@ -50,6 +52,15 @@ class Deployment(models.Model):
     def active(cls) -> Deployment | None:
         """The active deployment, with model and index loaded."""
         return cls._with_both(cls.objects.filter(is_active=True))
+
+    @classmethod
+    def active_keys(cls) -> tuple[int, int, int | None] | None:
+        """Primary keys of the active deployment, its index and the state above that; each question asks for them.
+
+        The rows of a key never change in what they say of a corpus.
+        """
+        state = CorpusState.objects.filter(index=OuterRef("index"), is_current=True).values("pk")[:1]
+        return cls.objects.filter(is_active=True).order_by().values_list("pk", "index", Subquery(state)).first()
 
     @classmethod
     def locked(cls) -> Deployment | None:

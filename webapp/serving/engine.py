@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import Error, close_old_connections, connection
-from django.db.models import OuterRef, Subquery
 
 from realm_core.errors import EngineUnavailable, RealmError
 from realm_core.index.word_count import share_counted
@@ -167,13 +166,12 @@ class EngineHolder:
 
         wait: return only after the loading has ended. EngineUnavailable if nothing is deployed.
         """
-        current = CorpusState.objects.filter(index=OuterRef("index"), is_current=True).values("pk")[:1]
-        active = Deployment.objects.filter(is_active=True).values_list("pk", Subquery(current)).first()
+        active = Deployment.active_keys()
         if active is None:
             raise EngineUnavailable(
                 "Nothing is deployed yet: no model and index have been activated.", retry_after_s=30
             )
-        active_id, state_pk = active
+        active_id, _, state_pk = active
         with self._lock:
             recently_failed = self._failed_id == active_id and time.monotonic() - self._failed_at < RETRY_FAILED_AFTER_S
             serves = self._serving is not None and self._serving.deployment.pk == active_id

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _views: dict[int, CorpusView] = {}  # the latest view per index: its files stay open, and its layers are shared
+_answering: dict[tuple[int, int, int | None], CorpusView] = {}  # the one of these that answers, by `active_keys`
 
 
 def store_of(index: IndexGeneration) -> Store:
@@ -109,18 +110,26 @@ def opened(index: IndexGeneration, row: CorpusState | None) -> CorpusView:
 
 def answering_view() -> CorpusView | None:
     """The texts of the deployed corpus, for pages that also say without them what they know; None: unreadable."""
+    keys = Deployment.active_keys()
+    if keys is None:
+        return None
+    view = _views.get(keys[1])
+    if view is not None and _answering.get(keys) is view:
+        return view
     deployment = Deployment.active()
     if deployment is None:
         return None
     try:
-        return view_of(deployment.index, deployment.index.current_state)
+        view = view_of(deployment.index, deployment.index.current_state)
     except RealmError:
         return None
+    _answering.clear()
+    _answering[keys] = view
+    return view
 
 
-def foreign_language_of(block_id: str) -> str | None:
-    """The code of the language of a block's document, as the deployed corpus has it; None if unknown or the models'."""
-    view = answering_view()
+def foreign_language_of(block_id: str, view: CorpusView | None) -> str | None:
+    """The code of the language of a block's document, as `answering_view` has it; None if unknown or the models'."""
     if view is None:
         return None
     language = next((view.document(block.article_row).language for block in view.blocks_with(block_id)), "")

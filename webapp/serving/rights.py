@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from webapp.models import Document, IndexGeneration
-from webapp.serving.living import answering_view
 
 if TYPE_CHECKING:
     from realm_core.living.documents import LivingDocument
@@ -28,13 +27,17 @@ def of_corpus(index: IndexGeneration) -> Rights:
 
 
 def of_passages(
-    passages: Iterable[Mapping[str, Any]], index: IndexGeneration, hidden: Collection[str] = ()
+    passages: Iterable[Mapping[str, Any]],
+    index: IndexGeneration,
+    view: CorpusView | None,
+    hidden: Collection[str] = (),
 ) -> dict[str, Rights]:
     """By block id: those of its document as it is now, or as it was last above `index`, or else of the index's corpus.
 
-    passages: blocks as answers have them. hidden: collections of which nothing is said, where a block names none.
+    passages: blocks as answers have them. view: `living.answering_view`. hidden: collections of which nothing is said,
+    where a block names none.
     """
-    told, view = list(passages), answering_view()
+    told = list(passages)
     titles = {one["title"] for one in told}
     rows = Document.objects.filter(index=index, title__in=titles).order_by("changed_at")
     edited = {(row.title, row.url): Rights(row.licence, row.attribution) for row in rows}
@@ -47,13 +50,16 @@ def of_passages(
 
 
 def on_cards(
-    passages: Iterable[Mapping[str, Any]], index: IndexGeneration, hidden: Collection[str] = ()
+    passages: Iterable[Mapping[str, Any]],
+    index: IndexGeneration,
+    view: CorpusView | None,
+    hidden: Collection[str] = (),
 ) -> dict[str, Rights]:
     """By block id: what a passage's card says, because the foot of the page, which names those of the corpus, does not.
 
-    passages, hidden: as for `of_passages`.
+    passages, view, hidden: as for `of_passages`.
     """
-    usual, found = of_corpus(index), of_passages(passages, index, hidden)
+    usual, found = of_corpus(index), of_passages(passages, index, view, hidden)
     return {
         block_id: replace(one, attribution="") if one.attribution in usual.attribution else one
         for block_id, one in found.items()

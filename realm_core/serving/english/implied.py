@@ -1,5 +1,6 @@
 """Answers that a word implies: asked for a country, “Swiss” is Switzerland; for an instrument, “trumpeter” the trumpet;
-for a sport, “swimmer” is swimming.
+for a sport, “swimmer” is swimming; for a religion, “Catholic” is Catholicism; for a party, “Democrat” is the Democratic
+Party.
 
 The countries' adjectives are those of The World Factbook (CIA, January 2026, in the public domain) where one country
 alone has them, and some that are as usual: Argentinian, English, Filipino, Ivorian, Kazakh, Nepalese, Scottish, Tajik,
@@ -23,6 +24,8 @@ _ASKS_COUNTRY = re.compile(
 )
 _ASKS_INSTRUMENT = re.compile(r"\binstruments?\b|^what (?:did|does) .+ play\b", re.IGNORECASE)
 _ASKS_SPORT = re.compile(r"\bsport\b|^what (?:did|does) .+ play\b", re.IGNORECASE)
+_ASKS_RELIGION = re.compile(r"\b(?:religion|faith)\b", re.IGNORECASE)
+_ASKS_PARTY = re.compile(r"\bparty\b", re.IGNORECASE)
 _ASKS_OTHERWISE = re.compile(
     r"\b(?:languages?|speaks?|speaking|spoken|people|ethnic|nationality|religion"
     r"|words?|terms?|phrase|surname|the name)\b",
@@ -69,6 +72,25 @@ heptathlete heptathlon|jockey horse racing|judoka judo|mountaineer mountaineerin
 sailor sailing|skater skating|skier skiing|snowboarder snowboarding|sprinter sprinting|surfer surfing|swimmer swimming
 weightlifter weightlifting|wrestler wrestling
 """
+_OF_BELIEVER: Final = {
+    "buddhist": "Buddhism",
+    "catholic": "Catholicism",
+    "christian": "Christianity",
+    "hindu": "Hinduism",
+    "jewish": "Judaism",
+    "muslim": "Islam",
+    "protestant": "Protestantism",
+    "roman catholic": "Roman Catholicism",
+    "sikh": "Sikhism",
+}
+_OF_POLITICIAN: Final = {
+    "conservative": "Conservative Party",
+    "democrat": "Democratic Party",
+    "democratic": "Democratic Party",
+    "labour": "Labour Party",
+    "republican": "Republican Party",
+    "whig": "Whig Party",
+}
 _PLAYER: Final = " player"
 _PAID: Final = "professional "
 
@@ -84,6 +106,7 @@ _OF_ADJECTIVE: Final = _table(_COUNTRIES) | {
     "south african": "South Africa",
     "sri lankan": "Sri Lanka",
 }
+ADJECTIVE: Final = rf"(?:{'|'.join(word.title() for word in _OF_ADJECTIVE)})"  # pattern
 _OF_MUSICIAN: Final = _table(_MUSICIANS)
 _OF_ATHLETE: Final = _table(_ATHLETES) | {
     "figure skater": "figure skating",
@@ -104,6 +127,10 @@ def implied(question: str, keys: Collection[str]) -> dict[str, str]:
         found = _OF_ADJECTIVE
     if _ASKS_INSTRUMENT.search(question):
         found = found | _OF_MUSICIAN | _OF_JAZZ
+    if _ASKS_RELIGION.search(question):
+        found = found | _OF_BELIEVER
+    if _ASKS_PARTY.search(question):
+        found = found | _OF_POLITICIAN
     if _ASKS_SPORT.search(question):
         found = found | {key: sport for key in keys if (sport := _sport_of(key.removeprefix(_PAID)))}
     return {key: found[key] for key in keys if key in found}

@@ -11,6 +11,7 @@ date        "On what day …?", "birthday of …": a year or month is displayed 
 list        "What are the five boroughs …?": an item with all of its enumeration (`lists.py`).
 species     "What is the scientific name of …?": a genus with the word that makes it a species ("Apis mellifera").
 expansion   "What does UNESCO stand for?": all words whose initials spell it (`expansions.py`).
+kind        "Which university …?": a name with the word for its kind next to it (`kind_names.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from realm_core.questions.answers import normalise_answer
 from realm_core.salient.dates import FULL_MONTH
 from realm_core.serving.english.choices import Choices
 from realm_core.serving.english.expansions import abbreviations_in, expansion_around
+from realm_core.serving.english.kind_names import NameKind, kinds_asked_for
 from realm_core.serving.english.lists import enumeration_around, items_asked_for
 from realm_core.serving.naming import TITLE_ASIDE
 from realm_core.text.sentences import sentence_spans
@@ -76,7 +78,7 @@ class WholeAnswer:
     """The kind of whole answer that a question asks for.
 
     term: the term to define, normalised; asks: "what", "who", or "" for a term alone. items: how many there
-    may be in a list; abbreviations: one is to be spelt out.
+    may be in a list; abbreviations: one is to be spelt out; kinds: of names.
     """
 
     term: str
@@ -87,6 +89,7 @@ class WholeAnswer:
     species: bool
     items: range
     abbreviations: frozenset[str]
+    kinds: tuple[NameKind, ...]
     choices: Choices
 
     @classmethod
@@ -103,6 +106,7 @@ class WholeAnswer:
             _ASKS_SPECIES.search(question) is not None,
             items_asked_for(question),
             abbreviations_in(question),
+            kinds_asked_for(question),
             Choices.of(question),
         )
 
@@ -150,6 +154,8 @@ class WholeAnswer:
             sentence = next((one for one in _sentences(text) if one[0] <= start < one[1]), (start, end))
             enumeration = enumeration_around(text, sentence, (start, end), self.items)
             return enumeration or expansion_around(text, sentence, (start, end), self.abbreviations) or (start, end)
+        for kind in self.kinds:
+            start, end = kind.around(text, start, end)
         return start, end
 
 

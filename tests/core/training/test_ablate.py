@@ -383,3 +383,33 @@ def test_what_a_stage_refuses_is_passed_on(towns: Towns, tmp_path: Path, inline:
     write_lines(case.train, rows)
     with pytest.raises(RealmError, match=r"^finetune-bm25: The corpus holds an answer to none of the questions"):
         case.run("bm25")
+
+
+def test_repeats_train_every_row_with_other_seeds_and_share_the_rest(
+    towns: Towns, tmp_path: Path, inline: type[Inline]
+) -> None:
+    case = Case(towns, tmp_path, f"repeats = 2\n{SETTINGS}")
+    case.run("realm", "baseline")
+    assert max(Counter(inline.started).values()) == 1
+    assert inline.started.index("evaluate-baseline.plain") < inline.started.index("pretrain-realm.2")
+    kinds = Counter(name.partition("-")[0] for name in inline.started)
+    shared = {"ict": 1, "mlm": 1, "pretrain": 2, "index": 3, "combine": 3, "zero": 3}
+    assert kinds == shared | {"finetune": 4, "evaluate": 4}
+    results = case.results()
+    seeds = {stage["name"]: stage["seed"] for stage in results["stages"] if stage["name"].startswith(("pre", "fine"))}
+    pretrained = {"pretrain-realm": 1, "pretrain-realm.2": 2}
+    tuned = {"finetune-realm": 1, "finetune-realm.2": 2, "finetune-baseline": 1, "finetune-baseline.2": 2}
+    assert seeds == pretrained | tuned
+    realm, baseline = results["rows"]
+    assert [one["name"] for one in realm["seeds"]] == ["realm", "realm.2"]
+    assert len({one["model_hash"] for row in (realm, baseline) for one in row["seeds"]}) == 4
+    for row in (realm, baseline):
+        for figure in ("exact_match", "zero_shot_recall@5"):
+            assert row[figure]["plain"] == sum(one[figure]["plain"] for one in row["seeds"]) / 2
+    assert realm["utility"] == sum(one["utility"] for one in realm["seeds"]) / 2 and baseline["utility"] is None
+    table = (case.output / "results.md").read_text()
+    spread = abs(realm["seeds"][0]["exact_match"]["plain"] - realm["seeds"][1]["exact_match"]["plain"]) / 2**0.5
+    assert f"| REALM | {100 * realm['exact_match']['plain']:.1f} ± {100 * spread:.1f} |" in table
+    assert "Exact match less that of REALM (2 seeds)" in table and "| baseline (ORQA) | 2 | " in table
+    passed, own = case.measured()
+    assert passed == own
