@@ -29,7 +29,7 @@ from realm_core.evaluation.calibration import Reliability
 from realm_core.model.config import Calibration
 from realm_core.questions.answers import is_correct, normalise_answer
 from realm_core.questions.question_file import Question
-from realm_core.serving.provenance import LEAST_SHARE, conclude, confidence
+from realm_core.serving.provenance import conclude, confidence, least_share
 from realm_core.serving.reading import ReadBlock, unconcluded
 
 PRIOR_TEMPERATURES = (0.5, 0.7, 1.0, 1.4, 2.0)
@@ -195,9 +195,9 @@ def fitted(
         return 0.0 if answered.signs is None else confidence(answered.signs, weights, offset)
 
     def given(answered: Answered, least: float) -> bool:
-        return answered.share >= LEAST_SHARE and sure(answered) >= least
+        return answered.share >= least_share(sure(answered)) and sure(answered) >= least
 
-    offered = [sure(answered) * (answered.share >= LEAST_SHARE) for answered in unanswerable]
+    offered = [sure(answered) * (answered.share >= least_share(sure(answered))) for answered in unanswerable]
     min_confidence = _next_half_percent(_threshold(offered, allowed))
     counts = Reliability(2000)
     for answered in itertools.chain(*answers.values(), unanswerable):

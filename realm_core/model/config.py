@@ -22,7 +22,7 @@ MASKED_PAIR_WORDPIECES = 384
 class Calibration:
     """How scores become probabilities, and when an answer is given; by default that of no calibration.
 
-    min_confidence:     the confidence below which no answer is given, nor with a share below `LEAST_SHARE`; 0:
+    min_confidence:     the confidence below which no answer is given, nor with a share below `least_share`; 0:
                         `min_probability` decides.
     min_probability:    the threshold where there is no fitted confidence. For `block+null` it applies to the answer's
                         share against "not here", p(y|x) / (p(y|x) + p(no answer|x)).

@@ -21,11 +21,19 @@ from realm_core.serving import naming
 from realm_core.serving.english.implied import implied
 from realm_core.serving.english.kind_names import titles_of_kind
 
-# An answer that "no answer" is a hundred times as probable as is not given, however confident its margin over the next
-# answer, of which there may be none, makes it.
-LEAST_SHARE: Final = 0.01
+_LEAST_SHARE: Final = 0.01
 _WIDEST_MARGIN = 7.0  # e^7 ≈ 1,100: so unlikely a second answer counts as none
 _LEAST_PROBABILITY = 1e-12
+
+
+def least_share(sure: float) -> float:
+    """The share against “no answer” below which an answer of this confidence is not given.
+
+    An answer that “no answer” is a hundred times as probable as is not given, whatever its margin over the next answer
+    says, of which there may be none; the share of one that is right more often than not may be smaller, in proportion to
+    how often such answers are wrong.
+    """
+    return _LEAST_SHARE * min(1.0, 2.0 * (1.0 - sure))
 
 
 @dataclass(frozen=True)
@@ -121,7 +129,7 @@ class Answer:
         if self.confidence is None:
             return False
         if self.min_confidence:
-            return self.confidence >= self.min_confidence and self.share >= LEAST_SHARE
+            return self.confidence >= self.min_confidence and self.share >= least_share(self.confidence)
         return self.share >= self.min_probability
 
     @property

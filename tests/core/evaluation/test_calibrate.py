@@ -176,8 +176,8 @@ def test_the_least_confidence_lets_as_many_through_as_allowed() -> None:
 
 def test_an_answer_with_less_than_the_least_share_is_not_given_and_raises_no_threshold() -> None:
     """As the engine does: of ten questions without an answer the surest, with hardly a share, is not answered."""
-    files = {"a": [*(Sure(True, sign / 2) for sign in range(-4, 5)), Sure(True, 2.5, 0.009)]}
-    none = [*(Sure(False, sign / 2) for sign in range(-9, 0)), Sure(False, 2.5, 0.009)]
+    files = {"a": [*(Sure(True, sign / 2) for sign in range(-4, 5)), Sure(True, 2.5, 0.001)]}
+    none = [*(Sure(False, sign / 2) for sign in range(-9, 0)), Sure(False, 2.5, 0.001)]
     fit = fitted(files, none, 0.0)  # type: ignore[arg-type]
     own = fit.calibration
     weights = (own.confidence_slope, own.confidence_likelihood, own.confidence_margin)

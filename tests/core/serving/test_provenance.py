@@ -230,10 +230,15 @@ def test_the_confidence_decides_where_it_was_fitted() -> None:
     assert conclude(fitted).answer == answer.answers[0]
     assert conclude(replace(fitted, min_confidence=0.9, min_probability=0.0)).answer is None
     assert conclude(fitted).without({"a"}).answer is None
-    faint = reading([block("a", 1.0, {"nile": 0.009}, null=0.991)], min_confidence=0.2)
-    sure = replace(faint, confidence_offset=6.0)
-    assert sure.confidence is not None and sure.confidence > 0.7
-    assert conclude(sure).answer is None  # a hundred times as probable: no answer
+    faint = reading([block("a", 1.0, {"nile": 0.003}, null=0.997)], min_confidence=0.2)
+    sure = replace(faint, confidence_offset=7.0)
+    assert sure.confidence is not None and 0.75 < sure.confidence < 0.8
+    assert conclude(sure).answer is None  # hundreds of times as probable: no answer
+    surer = replace(faint, confidence_offset=8.0)
+    assert surer.confidence is not None and 0.85 < surer.confidence < 0.9
+    assert (
+        conclude(surer).answer == faint.answers[0]
+    )  # an eighth of such answers are wrong, so a quarter of 1 % will do
     kept = fitted.as_dict()
     del kept["min_confidence"]  # as kept before there was one
     assert conclude(Answer.from_dict(kept)).answer is None
