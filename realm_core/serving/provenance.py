@@ -30,8 +30,8 @@ def least_share(sure: float) -> float:
     """The share against “no answer” below which an answer of this confidence is not given.
 
     An answer that “no answer” is a hundred times as probable as is not given, whatever its margin over the next answer
-    says, of which there may be none; the share of one that is right more often than not may be smaller, in proportion to
-    how often such answers are wrong.
+    says, of which there may be none; the share of one that is right more often than not may be smaller, in proportion
+    to how often such answers are wrong.
     """
     return _LEAST_SHARE * min(1.0, 2.0 * (1.0 - sure))
 
