@@ -1,4 +1,4 @@
-"""What people often mistype costs less, and the cost is a distance of the words."""
+"""What people often mistype costs less, and equal words nothing."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ words = st.text("abcde", max_size=7)
         ("ghandi", "gandhi", "gandoi"),  # an h that is not heard
         ("kaolas", "koalas", "kaplas"),  # neighbours exchanged
         ("inventer", "inventor", "inventes"),  # a vowel for another
+        ("austrlia", "australia", "austria"),  # a vowel left out rather than a letter added
         ("cepler", "ceplar", "kepler"),  # the first letter is seldom wrong
     ],
 )
@@ -28,9 +29,8 @@ def test_what_people_often_mistype_costs_less(typed: str, likelier: str, other: 
 
 
 @given(words, words)
-def test_it_is_a_distance(one: str, other: str) -> None:
+def test_it_is_near_the_number_of_errors(one: str, other: str) -> None:
     cost, errors = typing_cost(one, other), OSA.distance(one, other)
-    assert cost == pytest.approx(typing_cost(other, one))
     assert (cost == 0) == (one == other)
     assert 0.6 * errors - 1e-9 <= cost <= 1.1 * errors + 0.6 + 1e-9
 
