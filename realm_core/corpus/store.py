@@ -21,7 +21,7 @@ from realm_core.corpus import tables
 from realm_core.corpus.metadata import open_table
 from realm_core.corpus.records import BLOCK_ID, Article, Block, Section, Span
 from realm_core.corpus.repetition import IdPrefixes, id_prefixes
-from realm_core.corpus.tasks import PACKAGES
+from realm_core.corpus.tasks import origin_of
 from realm_core.errors import RealmError
 from realm_core.files import checksum, plain_name, read_json, remove_folder
 from realm_core.object_store import remove_published
@@ -106,8 +106,7 @@ class Snapshot:
     @property
     def origin(self) -> str:
         """The same for all snapshots of one corpus: source and language, or the name."""
-        source, language, name = (str(self.manifest.get(key, "")) for key in ("source", "language", "name"))
-        return f"{source} {language}" if source in PACKAGES else f"{source} {name}"
+        return origin_of(self.manifest)
 
     def __len__(self) -> int:
         return len(self.block_table)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from realm_core.settings import Name, SettingError, ShortText, SourceFileName, setting
 from realm_core.task import Task, runtime
@@ -15,6 +16,12 @@ PACKAGES = (
     "factbook",
     "wordnet",
 )  # installed with the project; other sources are files
+
+
+def origin_of(manifest: Mapping[str, Any]) -> str:
+    """`Snapshot.origin` of a snapshot with this manifest."""
+    source, language, name = (str(manifest.get(key, "")) for key in ("source", "language", "name"))
+    return f"{source} {language}" if source in PACKAGES else f"{source} {name}"
 
 
 class Ingest(Task):

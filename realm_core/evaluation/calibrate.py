@@ -82,24 +82,29 @@ def _calibrate(task: Calibrate, activity: Activity) -> None:
         activity.say("\n".join(f"{name:24} {value}" for name, value in dataclasses.asdict(fit).items()))
         return fit
 
+    def blocks_read(corpus: ServedCorpus) -> int:
+        return task.k or model.config.at(corpus.origin).k
+
     def readings(index: Path, folder: Path | None) -> tuple[ServedCorpus, KeptReadings]:
         corpus, name = open_corpus(model, index, corpus_of(index, folder), None, place, "exact")
         texts = corpus.index.corpus
         reading = BlockReading(model.reader, raw, model="", index="", corpus="")
-        predictor = Predictor(EngineRetrieving(model, corpus), reading, texts, k=task.k, normalisation="block+null")
-        reader = f"{model.hash} {raw.normalisation} {place} {name} {corpus.id} {task.k} {raw.lexical_weight}"
+        k = blocks_read(corpus)
+        predictor = Predictor(EngineRetrieving(model, corpus), reading, texts, k=k, normalisation="block+null")
+        reader = f"{model.hash} {raw.normalisation} {place} {name} {corpus.id} {k} {raw.lexical_weight}"
         return corpus, KeptReadings(predictor, texts, kept / "readings", f"{reader} {answering_code()}", activity)
 
     corpus, here = readings(task.index, task.corpus)
     folders: Sequence[Path | None] = task.other_corpus or [None] * len(task.other_index)
-    there = {
-        f" in {index}": readings(index, folder)[1] for index, folder in zip(task.other_index, folders, strict=True)
-    }
+    opened = {f" in {index}": readings(index, one) for index, one in zip(task.other_index, folders, strict=True)}
+    there = {name: kept_readings for name, (_, kept_readings) in opened.items()}
     own = fit_on(files, {"": here}, withheld_counts=True)
     elsewhere = fit_on(others, there, withheld_counts=False) if there else None
-    config = raw.calibrated(own.calibration)
+    calibration = dataclasses.replace(own.calibration, k=blocks_read(corpus))
+    config = raw.calibrated(calibration)
     if elsewhere is not None:
-        config = raw.calibrated(own.calibration, corpus.origin, elsewhere.calibration)
+        k = max(blocks_read(other) for other, _ in opened.values())
+        config = raw.calibrated(calibration, corpus.origin, dataclasses.replace(elsewhere.calibration, k=k))
     write_calibrated(task.model, task.output, config, (*task.questions, *task.other_questions))
     result = {"path": str(task.output), "own": own, "elsewhere": elsewhere}
     activity.result({name: dataclasses.asdict(one) if isinstance(one, Fit) else one for name, one in result.items()})

@@ -68,7 +68,7 @@ def _measure(task: Evaluate, activity: Activity) -> None:
         parts.retriever,
         parts.reading,
         parts.snapshot,
-        k=task.k,
+        k=task.k or parts.k,
         normalisation=parts.normalisation,
         score_scale=score_scale,
         why=task.why,
@@ -81,7 +81,7 @@ def _measure(task: Evaluate, activity: Activity) -> None:
             "corpus": parts.corpus,
             "retriever": task.retriever,
             "score_scale": score_scale,
-            "k": task.k,
+            "k": task.k or parts.k,
             "normalisation": parts.normalisation,
             "questions": sha256_of_file(task.questions),
             # Files begun by earlier versions have no weight, and are continued.
@@ -168,6 +168,7 @@ class _Loaded:
     index: str
     corpus: str
     lexical_weight: float
+    k: int
 
 
 def _questions(path: Path, *, answerable: bool | None = None) -> list[Question]:
@@ -211,7 +212,7 @@ def _load(task: Evaluate, activity: Activity) -> _Loaded:
     normalisation = model.config.normalisation if task.normalisation == OWN else task.normalisation
     if normalisation not in model.config.normalisations:
         raise RealmError(f"{task.model} cannot be read by {normalisation}: it has no score of “not here”.")
-    return _Loaded(retriever, reading, snapshot, normalisation, name, model.hash, index, corpus, weight)
+    return _Loaded(retriever, reading, snapshot, normalisation, name, model.hash, index, corpus, weight, config.k)
 
 
 def _retriever(
@@ -241,7 +242,8 @@ def _score_scale(task: Evaluate, parts: _Loaded, questions: Sequence[Question], 
             f"{both:,} questions of {task.fit_score_scale} are also in {task.questions}; "
             "a scale must be fitted on other questions than those that are evaluated."
         )
-    predictor = Predictor(parts.retriever, parts.reading, parts.snapshot, k=task.k, normalisation=parts.normalisation)
+    k = task.k or parts.k
+    predictor = Predictor(parts.retriever, parts.reading, parts.snapshot, k=k, normalisation=parts.normalisation)
 
     def watched() -> Iterator[tuple[Question, list[ReadBlock]]]:
         for number, read in enumerate(predictor.read(fitted_on), start=1):

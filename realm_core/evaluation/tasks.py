@@ -14,6 +14,7 @@ from realm_core.task import CorpusFolder, IndexFolder, ModelFolder, QuestionsToM
 # Default factor of BM25's scores: BM25's scores of the best blocks differ by a few units, those of f(x, z) by one or
 # two. With realm-mini, exact match on plain-dev differs by at most one question from 0.3 to 2.
 BM25_SCALE = 0.5
+OWN_K = "read for a question; 0: as many as the model reads over this corpus"
 LEXICAL = "weight of the lexical score in the prior (default: the model's own)"
 
 
@@ -45,7 +46,7 @@ class Evaluate(Task):
     corpus: CorpusFolder | None = artefact("the corpus that BM25 searches", found=BY_INDEX, default=None)
     questions: QuestionsToMeasure = artefact("the questions to measure by")
     retriever: Literal["dense", "bm25"] = setting("dense", "what retrieves blocks: the model, or BM25 as the baseline")
-    k: int = setting(5, "read for a question", unit="blocks", ge=1, le=MAX_K)
+    k: int = setting(0, OWN_K, unit="blocks", ge=0, le=MAX_K)
     normalisation: Literal["the model's own", "joint", "block", "block+null"] = setting(
         OWN, "how span scores become probabilities"
     )
@@ -113,7 +114,7 @@ class Calibrate(Task):
     other_questions: tuple[Path, ...] = runtime((), help="question files that are asked of each of these corpora")
     name: Name = setting("", NAMING, flag="")
     allowed: Share = setting(0.04, "share of the questions without an answer that may be answered")
-    k: int = setting(5, "read for a question", unit="blocks", ge=1, le=MAX_K)
+    k: int = setting(0, OWN_K, unit="blocks", ge=0, le=MAX_K)
     output: Path = runtime(help="model folder to make")
     lexical_weight: float | None = runtime(None, help=LEXICAL, ge=0)
     state: Path | None = runtime(None, help=STATE)

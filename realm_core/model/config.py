@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from realm_core.errors import RealmError, quoted
+from realm_core.settings import MAX_K
 
 Pooling = Literal["cls", "mean", "pooler"]
 Normalisation = Literal["joint", "block", "block+null"]
@@ -30,6 +31,7 @@ class Calibration:
     reading_temperature, reading_bias: a span logit g becomes g / temperature + bias. A negative bias raises the
                         evidence that a block needs against "not here"; without "not here" it has no effect.
     confidence_slope, confidence_likelihood, confidence_margin, confidence_offset: see `provenance.confidence`.
+    k:                  the blocks that are read for a question, unless it names a number. `calibrate` keeps it.
     """
 
     min_confidence: float = 0.0
@@ -41,6 +43,7 @@ class Calibration:
     confidence_offset: float = 0.0
     confidence_likelihood: float = 0.0
     confidence_margin: float = 0.0
+    k: int = 5
 
     def __post_init__(self) -> None:
         for name in ("min_confidence", "min_probability"):
@@ -55,6 +58,8 @@ class Calibration:
             value = getattr(self, name)
             if type(value) not in (int, float) or not math.isfinite(value):
                 raise RealmError(f"{name} must be a finite number, not {quoted(value)}.")
+        if type(self.k) is not int or not 1 <= self.k <= MAX_K:
+            raise RealmError(f"k must be a whole number from 1 to {MAX_K}, not {quoted(self.k)}.")
 
 
 @dataclass(frozen=True)
@@ -155,10 +160,11 @@ class ModelConfig(Calibration):
     def limited_by_share(self, min_probability: float) -> ModelConfig:
         """With `min_probability` as the threshold for every corpus, whatever the confidence is."""
         own, elsewhere = self._own_calibration(), self.elsewhere
-        threshold = {"min_confidence": 0.0, "min_probability": min_probability}
-        if elsewhere is not None:
-            elsewhere = replace(elsewhere, **threshold)
-        return self.calibrated(replace(own, **threshold), self.calibrated_for, elsewhere)
+
+        def limited(calibration: Calibration) -> Calibration:
+            return replace(calibration, min_confidence=0.0, min_probability=min_probability)
+
+        return self.calibrated(limited(own), self.calibrated_for, elsewhere and limited(elsewhere))
 
     def _own_calibration(self) -> Calibration:
         return Calibration(*(getattr(self, field.name) for field in fields(Calibration)))

@@ -167,7 +167,7 @@ class Engine:
         self,
         question: str,
         *,
-        k: int = 5,
+        k: int | None = None,
         exclude: Sequence[str] = (),
         scope: Scope | None = None,
         normalisation: Normalisation | None = None,
@@ -177,12 +177,13 @@ class Engine:
     ) -> Answer:
         """The answer to a question from the k best blocks, without those with the ids `exclude`.
 
+        k:        None: as many as the model reads over this corpus.
         scope:    the documents to search, and the weights of their collections; None: all alike.
         as_typed: do not correct the spelling (`Spelling`).
         corpus:   a `tried` one; None: the served one.
         listens:  whether the client is still connected, called in another thread; if not, its request is dropped.
         """
-        wanted = Wanted(k, tuple(exclude), scope)
+        wanted = Wanted(self.config.k if k is None else k, tuple(exclude), scope)
         request = self._ask_request(question, wanted, normalisation, read=True, as_typed=as_typed)
         answer = self._queue.submit(replace(request, corpus=corpus), listens=listens)
         assert isinstance(answer, Answer)
@@ -192,15 +193,15 @@ class Engine:
         self,
         question: str,
         *,
-        k: int = 5,
+        k: int | None = None,
         exclude: Sequence[str] = (),
         scope: Scope | None = None,
         as_typed: bool = False,
         listens: Callable[[], bool] | None = None,
         max_k: int = MAX_K,
     ) -> Retrieved:
-        """The k best blocks, without reading them. scope, as_typed, listens: as for `ask`."""
-        wanted = Wanted(k, tuple(exclude), scope)
+        """The k best blocks, without reading them. k, scope, as_typed, listens: as for `ask`."""
+        wanted = Wanted(self.config.k if k is None else k, tuple(exclude), scope)
         request = self._ask_request(question, wanted, None, read=False, as_typed=as_typed, max_k=max_k)
         found = self._queue.submit(request, listens=listens)
         assert isinstance(found, Retrieved)

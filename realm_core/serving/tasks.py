@@ -20,7 +20,7 @@ class Ask(Task):
     model: Path = runtime(help="model folder")
     index: Path = runtime(help="generation folder")
     corpus: Path | None = runtime(None, help=_CORPUS)
-    k: int = runtime(5, help="to read", unit="blocks")
+    k: int | None = runtime(None, help="to read (default: as many as the model reads over this corpus)", unit="blocks")
     as_typed: bool = runtime(False, help="do not correct its spelling")
 
 

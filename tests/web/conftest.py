@@ -17,6 +17,7 @@ import webapp.serving.engine
 from realm_core.errors import RealmError
 from realm_core.living.collections import CollectionFacts
 from realm_core.living.scope import Scope
+from realm_core.model.config import ModelConfig
 from realm_core.serving.filled import Filling
 from realm_core.serving.provenance import Answer
 from tests.web.logged_in import logged_in
@@ -117,6 +118,7 @@ class FakeEngine:
     model_id: str = "realm-mini"
     index_id: str = "gen-1"
     corpus_id: str = "0123456789abcdef"
+    config: ModelConfig = field(default_factory=ModelConfig)
 
     def ask(self, question: str, *, k: int = 5, exclude: Sequence[str] = (), **wanted: Any) -> Answer:
         read_as = self._read(wanted)

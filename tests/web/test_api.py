@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -51,7 +51,10 @@ def test_ask(client: Client, engine: FakeEngine) -> None:
 
 def test_k_and_exclude_may_be_left_out(client: Client, engine: FakeEngine) -> None:
     assert post(client, "ask", {"question": QUESTION}).status_code == 201
-    assert engine.asked == [(QUESTION, 5, ())]
+    engine.config = replace(engine.config, k=8)  # over another corpus
+    assert post(client, "ask", {"question": QUESTION, "k": None}).status_code == 201
+    assert engine.asked == [(QUESTION, 5, ()), (QUESTION, 8, ())]
+    assert sorted(AskedAnswer.objects.values_list("k", flat=True)) == [5, 8]
 
 
 def test_no_answer_is_null(client: Client, engine: FakeEngine) -> None:
@@ -166,7 +169,6 @@ def test_retrieve(client: Client, engine: FakeEngine) -> None:
         ({"question": "Who?", "k": "5"}, "k", "integer"),
         ({"question": "Who?", "k": 5.0}, "k", "integer"),
         ({"question": "Who?", "k": True}, "k", "integer"),
-        ({"question": "Who?", "k": None}, "k", "null"),
         ({"question": "Who?", "exclude": "a" * 32}, "exclude", "list"),
         ({"question": "Who?", "exclude": [5]}, "exclude[0]", "string"),
         ({"question": "Who?", "exclude": ["a" * 32, "x"]}, "exclude[1]", "32 hexadecimal"),

@@ -36,7 +36,7 @@ _SETS_SHOWN: Final = 3  # of a model's figures, in the list of all
 @console_page
 def model_list(request: HttpRequest) -> HttpResponse:
     """All models, the newest first, each with its latest figures."""
-    evaluations = Prefetch("evaluations", Evaluation.objects.select_related("questions"))
+    evaluations = Prefetch("evaluations", Evaluation.objects.select_related("questions", "corpus"))
     models = ModelVersion.objects.select_related("parent", "corpus", "job").prefetch_related(evaluations)
     page = numbered_page(request, models)
     rows = [(model, latest_figures(model)[:_SETS_SHOWN]) for model in page]

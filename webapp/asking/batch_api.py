@@ -27,8 +27,14 @@ from webapp.asking import service as asking
 from webapp.asking.history import asker_key
 from webapp.asking.kept_api import answer_json
 from webapp.asking.places import batch_place
-from webapp.asking.serializers import AnswerSerializer, FiltersSerializer, QuestionSerializer, names_field, texts_field
-from webapp.asking.service import DEFAULT_K
+from webapp.asking.serializers import (
+    BLOCKS_READ,
+    AnswerSerializer,
+    FiltersSerializer,
+    QuestionSerializer,
+    names_field,
+    texts_field,
+)
 from webapp.metrics.middleware import Asking, current_asking
 from webapp.models import AskedAnswer
 from webapp.refusals import FieldError, InvalidRequest
@@ -63,7 +69,7 @@ class BatchSerializer(StrictSerializer):
         help_text=f"1 to {MOST}, or to {MOST_STREAMED:,} as JSON lines: texts, or objects as of `ask`.",
     )
     k = BoundedIntegerField(
-        1, MAX_K, default=DEFAULT_K, help_text="How many blocks to read, for questions without their own k."
+        1, MAX_K, default=None, allow_null=True, help_text=f"For questions without their own k. {BLOCKS_READ}"
     )
     exclude = texts_field("Ids of blocks that must not be read, for questions without their own list.")
     collections = names_field("Names of the collections to look in, where a question does not say so itself.")

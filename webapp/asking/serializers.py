@@ -13,7 +13,7 @@ from rest_framework import serializers
 
 from realm_core.settings import MAX_K
 from webapp.asking.scope import MAX_VALUE_CHARACTERS, MAX_VALUES
-from webapp.asking.service import DEFAULT_K, MAX_EXCLUDED, MAX_QUESTION_CHARACTERS
+from webapp.asking.service import MAX_EXCLUDED, MAX_QUESTION_CHARACTERS
 from webapp.models import AskedAnswer, ChangeKind
 from webapp.rest.serializers import (
     BoundedIntegerField,
@@ -21,6 +21,10 @@ from webapp.rest.serializers import (
     StrictBooleanField,
     StrictCharField,
     StrictSerializer,
+)
+
+BLOCKS_READ: Final = (
+    "How many blocks to read; null: as many as the model reads over the corpus, 5 over the default one."
 )
 
 
@@ -58,7 +62,7 @@ class QuestionSerializer(StrictSerializer):
         allow_blank=True,
         help_text=f"At most {MAX_QUESTION_CHARACTERS} characters after folding white space; must not be empty.",
     )
-    k = BoundedIntegerField(1, MAX_K, default=DEFAULT_K, help_text="How many blocks to read.")
+    k = BoundedIntegerField(1, MAX_K, default=None, allow_null=True, help_text=BLOCKS_READ)
     exclude = texts_field(f"Ids of blocks that must not be read, at most {MAX_EXCLUDED}.")
     collections = names_field("Names of the collections to look in; none: all that the asker may read.")
     filters = FiltersSerializer(default=None, allow_null=True)

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 # The model reads 64 wordpieces of a question, about 300 characters of English. A thousand leaves room for any script
 # and for long sentences; anything longer is a text pasted by mistake.
 MAX_QUESTION_CHARACTERS: Final = 1000
-DEFAULT_K: Final = 5
 MAX_EXCLUDED: Final = 100
 # The number of questions of all batches together that wait at the engine: enough to keep it busy while answers are
 # stored, and few enough to leave others their turn.
@@ -52,18 +51,23 @@ _CHUNK: Final = 64  # after so many questions the batch queries the active deplo
 class AskRequest:
     """A checked question. collections, filters: as they were named. scope: what that comes to for its asker.
 
+    k: None: as many blocks as the model reads over the corpus.
     as_typed: whether its spelling must not be corrected.
     again_of: the kept answer whose question this is; the answer is the same without one.
     """
 
     question: str
-    k: int
+    k: int | None
     exclude: tuple[str, ...]
     collections: tuple[str, ...] = ()
     filters: Filters = field(default_factory=Filters)
     scope: Scope | None = None
     as_typed: bool = False
     again_of: AskedAnswer | None = field(default=None, compare=False)
+
+    def read_by(self, service: Serving) -> AskRequest:
+        """With the number of blocks that this service reads where none is named."""
+        return replace(self, k=self.k or service.engine.config.k)
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class Retrieval:
 
 def checked(
     question: str,
-    k: int = DEFAULT_K,
+    k: int | None = None,
     exclude: Sequence[str] = (),
     collections: Sequence[str] = (),
     filters: Mapping[str, Any] | None = None,
@@ -101,7 +105,7 @@ def checked(
         errors.append(FieldError("question", "Write a question."))
     elif len(cleaned) > MAX_QUESTION_CHARACTERS:
         errors.append(too_long("question", "A question", cleaned, MAX_QUESTION_CHARACTERS))
-    if not 1 <= k <= MAX_K:
+    if k is not None and not 1 <= k <= MAX_K:
         errors.append(FieldError("k", f"k, the number of blocks to read, must be between 1 and {MAX_K}."))
     errors += wrong_ids(exclude)
     names, wrong_names = checked_collections(collections, access)
@@ -139,6 +143,7 @@ def ask(
     """
     try:
         with serving() as service:
+            request = request.read_by(service)
             answer = _answer(service, request, listens())
         asked = _store(request, answer, service.deployment, asker, session_key, kept)
     except Exception as error:
@@ -179,6 +184,7 @@ def ask_many(
                 _count(unavailable, sum(isinstance(request, AskRequest) for request in chunk))
                 yield from (request if isinstance(request, Exception) else unavailable for request in chunk)
                 continue
+            chunk = [one.read_by(service) if isinstance(one, AskRequest) else one for one in chunk]
             # Answers are stored while later ones are computed. If the client leaves, the rest is not computed.
             for request, answer in zip(chunk, _lanes().map(partial(_attempt, service, listens), chunk), strict=True):
                 if isinstance(answer, Exception):  # including those among the requests
@@ -282,6 +288,7 @@ def _store(
 ) -> AskedAnswer:
     """The answer as stored; `serving_ms` has the time of storing, and is not stored yet."""
     began = time.perf_counter()
+    assert request.k is not None
     asked = AskedAnswer(
         question=request.question,
         asker=asker if isinstance(asker, User) else None,

@@ -14,11 +14,12 @@ from typing import Final
 from django.contrib.auth.models import User
 from django.db.models import Q
 
+from realm_core.corpus.tasks import origin_of
 from realm_core.errors import RealmError
 from realm_core.evaluation.predictions import Prediction, read_predictions
 from realm_core.evaluation.significance import Difference, paired_difference
-from realm_core.evaluation.tasks import Evaluate
 from realm_core.files import read_json
+from realm_core.model.config import ModelConfig
 from realm_core.model.tasks import OWN
 from webapp.jobs import service as jobs
 from webapp.models import (
@@ -35,7 +36,6 @@ from webapp.models import (
 from webapp.models.job import ACTIVE
 from webapp.storage.places import resolve
 
-_K: Final = Evaluate.model_fields["k"].default
 QUICK_SAMPLE: Final = 200  # questions of a quick evaluation: about a minute on two cores
 
 
@@ -126,17 +126,34 @@ def latest_figures(model: ModelVersion) -> list[Evaluation]:
     own = {OWN, own_normalisation(model)}
     newest: dict[int, Evaluation] = {}
     for one in model.evaluations.all():
-        if (one.retriever, one.k, one.sample) == ("dense", _K, 0) and one.normalisation in own:
+        reads = (one.retriever, one.k, one.sample) == ("dense", own_k(model, one.corpus), 0)
+        if reads and one.normalisation in own:
             newest.setdefault(one.questions_id, one)
     return list(newest.values())
 
 
 def own_normalisation(model: ModelVersion) -> str:
     """The model's own normalisation, from its folder; empty if that cannot be read."""
+    config = _config(model)
+    return "" if config is None else config.normalisation
+
+
+def own_k(model: ModelVersion, corpus: CorpusSnapshot) -> int:
+    """The number of blocks that the model reads over a corpus, from their folders; 0 if they cannot be read."""
+    config = _config(model)
     try:
-        return str(read_json(resolve(model.path) / "config.json")["model"]["normalisation"])
+        origin = origin_of(read_json(resolve(corpus.path) / "manifest.json"))
+    except RealmError:
+        return 0
+    return 0 if config is None else config.at(origin).k
+
+
+def _config(model: ModelVersion) -> ModelConfig | None:
+    path = resolve(model.path) / "config.json"
+    try:
+        return ModelConfig.from_dict(read_json(path)["model"], str(path))
     except (RealmError, KeyError, TypeError):
-        return ""
+        return None
 
 
 def why_not_comparable(first: Evaluation, second: Evaluation) -> str:
@@ -216,9 +233,9 @@ def compare(first: Evaluation, second: Evaluation, show: Differ | None) -> Compa
 
 def find(candidate: Candidate, questions: QuestionSet, sample: int) -> Evaluation | None:
     """The newest evaluation of a candidate, over the corpus as it is now, with as many blocks as a question reads."""
-    now = candidate.corpus.pk, candidate.state_id()
+    now, reads = (candidate.corpus.pk, candidate.state_id()), own_k(candidate.model, candidate.corpus)
     for evaluation in measured(candidate, questions=questions):
-        if (evaluation.sample, evaluation.k) == (sample, _K) and asked_of(evaluation) == now:
+        if (evaluation.sample, evaluation.k) == (sample, reads) and asked_of(evaluation) == now:
             return evaluation
     return None
 

@@ -206,11 +206,12 @@ def test_what_is_withheld_counts_or_not() -> None:
 
 def test_a_corpus_has_a_calibration_of_its_own() -> None:
     own = Calibration(min_confidence=0.4, min_probability=0.1, prior_temperature=2.0, confidence_offset=1.0)
-    other = Calibration(reading_temperature=0.5, reading_bias=-1.0, confidence_slope=0.5)
+    other = Calibration(reading_temperature=0.5, reading_bias=-1.0, confidence_slope=0.5, k=8)
     config = ModelConfig().calibrated(own, "default en", other)
     assert config.calibrated_for == "default en"
     here, there = config.at("default en"), config.at("default fr")
     assert here == ModelConfig().calibrated(own) and there == ModelConfig().calibrated(other)
+    assert (here.k, there.k) == (5, 8) and config.limited_by_share(0.5).at("default fr").k == 8
     assert here.at("default fr") == here and there.at("default en") == there  # what a corpus has is not chosen again
     everywhere = ModelConfig().calibrated(own)
     assert everywhere.at("default fr") == everywhere.at("default en") == everywhere
@@ -220,6 +221,9 @@ def test_a_corpus_has_a_calibration_of_its_own() -> None:
     assert uncalibrated == void == uncalibrated.at("default fr") and void.min_probability == 0.1
     with pytest.raises(RealmError, match="x: prior_temperature must be a number above 0, not 0"):
         ModelConfig.from_dict({"elsewhere": {"prior_temperature": 0}}, "x")
+    for wrong in (0, 51, 2.0, True):
+        with pytest.raises(RealmError, match="x: k must be a whole number from 1 to 50"):
+            ModelConfig.from_dict({"k": wrong}, "x")
 
 
 def test_stopped_it_reads_only_what_it_has_not_read(
@@ -280,6 +284,7 @@ def test_the_command_writes_the_configuration_and_nothing_else(parts: tuple[Path
     before, after = load_model(model), load_model(made)
     assert (made / "model.safetensors").read_bytes() == (model / "model.safetensors").read_bytes()
     assert after.hash != before.hash and after.block_hash == before.block_hash
+    assert (before.config.k, after.config.k) == (5, 3)  # with which it was fitted
     assert after.config.normalisation == "block+null" and after.about is not None
     assert after.about["calibrated_on"] == ["asked"]
     with pytest.raises(RealmError, match="exists already"):
@@ -299,7 +304,8 @@ def test_the_command_writes_the_configuration_and_nothing_else(parts: tuple[Path
     fitted_both = load_model(tmp_path / "both")
     assert fitted_both.about is not None and fitted_both.about["calibrated_on"] == ["asked", "elsewhere"]
     assert fitted_both.config.calibrated_for == Snapshot.open(corpus).origin == "tiny tiny"
-    assert fitted_both.config.elsewhere is not None and after.config.elsewhere is None
+    assert fitted_both.config.elsewhere is not None and fitted_both.config.elsewhere.k == 3
+    assert after.config.elsewhere is None
     with pytest.raises(RealmError, match=r"none\.jsonl, line 1: `answers` must be a list of non-empty texts"):
         read_questions(none)
 

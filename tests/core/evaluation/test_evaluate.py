@@ -16,6 +16,7 @@ import torch
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
 from realm_core.evaluation import evaluate as evaluate_module
+from realm_core.evaluation.calibrate import write_calibrated
 from realm_core.evaluation.figures import summarise
 from realm_core.evaluation.predicting import Predictor
 from realm_core.evaluation.predictions import Prediction, read_header, read_predictions
@@ -148,6 +149,21 @@ def test_recall_counts_the_first_block_that_holds_an_answer(reading: BlockReadin
     assert [prediction.answer_rank for prediction in predictions] == [1, 3, 6, None, 2]
     assert summarise(predictions).recall == {1: 0.2, 5: 0.6, 20: 0.8, 100: 0.8}
     assert {title for prediction in predictions for title in prediction.blocks} == {"Bhutan", "Berlin"}  # k = 2
+
+
+def test_as_many_blocks_are_read_as_the_model_is_set_to(
+    deployment: Deployment, asked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = dataclasses.replace(load_model(deployment.model).config, k=2)
+    write_calibrated(deployment.model, tmp_path / "two", config, ())
+    two = dataclasses.replace(deployment, model=tmp_path / "two")
+    for one, k in ((deployment, 5), (two, 2)):
+        evaluate(one, asked, "--json")
+        assert json.loads(capsys.readouterr().out)["of"]["k"] == k
+        engine = Engine.load(one.model, one.index, one.corpus, device="cpu")
+        assert len(engine.ask("Who?").evidence) == len(engine.retrieve("Who?").blocks) == k
+        assert len(engine.ask("Who?", k=3).evidence) == 3
+        engine.close()
 
 
 def test_figures_are_printed_and_left_behind(
@@ -402,8 +418,8 @@ def test_a_scale_is_fitted_on_other_questions_alone(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--k", "0"], "k must be from 1 to 50, not 0"),
-        (["--k", "51"], "k must be from 1 to 50, not 51"),
+        (["--k", "-1"], "k must be from 0 to 50, not -1"),
+        (["--k", "51"], "k must be from 0 to 50, not 51"),
         (["--retriever", "bm25"], "--index is for --retriever dense alone"),
         (["--score-scale", "1"], "--score-scale is for --retriever bm25 alone"),
         (["--bm25-cache", "/no"], "--bm25-cache is for --retriever bm25 alone"),

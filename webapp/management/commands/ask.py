@@ -26,7 +26,7 @@ class Command(OperatorCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("question")
-        parser.add_argument("--k", type=int, default=asking.DEFAULT_K, help="how many blocks to read (default: 5)")
+        parser.add_argument("--k", type=int, help="how many blocks to read (default: as many as the model is set to)")
         parser.add_argument(
             "--collection", action="append", default=[], help="look in this one only; may be given several times"
         )
@@ -39,7 +39,7 @@ class Command(OperatorCommand):
         parser.add_argument("--as-typed", action="store_true", help="do not correct its spelling")
         parser.add_argument("--json", action="store_true", help="print the object of the REST API")
 
-    def handle(self, *_args: Any, question: str, k: int, **options: Any) -> None:
+    def handle(self, *_args: Any, question: str, k: int | None, **options: Any) -> None:
         filters = {
             "languages": options["language"],
             "tags": options["tag"],
