@@ -25,7 +25,8 @@ class CannotStore(RealmError):
 
 
 class EngineUnavailable(RealmError):
-    """No engine can answer at the moment: the message says why, `retry_after_s` when to try again (seconds)."""
+    """No engine can answer at the moment: the message says why, `retry_after_s` alone when to try again (seconds):
+    a page tries again by itself, and programs have a field for it."""
 
     def __init__(self, reason: str, *, retry_after_s: int = 3) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""gunicorn's threaded worker with timeouts for slow requests and slow readers.
+"""gunicorn's threaded worker with timeouts for slow requests and slow readers, and readable refusals of its own.
 
 gunicorn itself keeps a thread for every client that sends slowly or does not read its response; as many of these as
 there are threads would block everybody else.
@@ -12,9 +12,13 @@ import socket
 import time
 from contextlib import suppress
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from gunicorn import util
 from gunicorn.http.body import ChunkedReader
+from gunicorn.http.errors import LimitRequestHeaders, LimitRequestLine
+from gunicorn.http.message import Request
+from gunicorn.http.parser import RequestParser
 from gunicorn.workers import gthread
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
@@ -29,19 +33,63 @@ SLOWEST_BYTES_S: Final = 64 << 10
 _LOOK_EVERY_S: Final = 0.5
 _LINGER_S: Final = 2.0
 _PIECE: Final = 1 << 16  # bytes
+_BEGINNING: Final = 1 << 10  # bytes of a request that tell whether a browser or a program has sent it
+# What a browser can send that gunicorn refuses; a person reads the reason on a page.
+_FOR_PERSONS: Final = {
+    LimitRequestLine: (
+        414,
+        "URI Too Long",
+        "Its address is too long. If you filled in a form, go back and write less.",
+    ),
+    LimitRequestHeaders: (
+        431,
+        "Request Header Fields Too Large",
+        "Its header fields are too long. Remove this site’s cookies in your browser, and try again.",
+    ),
+}
 
 
 def _write_problem(sock: socket.socket, status: int, reason: str, message: str) -> None:
     """Writes gunicorn's own refusals, made before Django sees the request, as problem details."""
-    body = json.dumps({"type": "about:blank", "title": reason, "status": status, "detail": message}).encode()
+    body = json.dumps({"type": "about:blank", "title": reason, "status": status, "detail": message})
+    _write(sock, status, reason, "application/problem+json", body)
+
+
+def _write(sock: socket.socket, status: int, reason: str, content_type: str, text: str) -> None:
+    body = text.encode()
     head = (
-        f"HTTP/1.1 {status} {reason}\r\nConnection: close\r\nContent-Type: application/problem+json\r\n"
+        f"HTTP/1.1 {status} {reason}\r\nConnection: close\r\nContent-Type: {content_type}\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
     util.write_nonblock(sock, head.encode("latin-1") + body)
 
 
 util.write_error = _write_problem  # gunicorn has no setting for this; it would write an HTML page
+
+
+class _Request(Request):  # type: ignore[misc]  # gunicorn has no types
+    """One that tells, when it is refused, whom it is from: gunicorn's errors do not name its address."""
+
+    _beginning = b""
+
+    def read_into(self, unreader: Any, buf: bytearray, stop: bool = False) -> None:
+        before = len(buf)
+        super().read_into(unreader, buf, stop)
+        self._beginning += buf[before : before + _BEGINNING - len(self._beginning)]
+
+    def parse(self, unreader: Any) -> Any:
+        try:
+            return super().parse(unreader)
+        except tuple(_FOR_PERSONS) as error:
+            from webapp.pages.errors import is_for_programs  # loads Django, which the parent process must not
+
+            words = self._beginning.split(b" ", 2)
+            path = urlsplit(words[1].decode("latin-1")).path if len(words) > 1 else ""
+            error.on_page = not is_for_programs(path)
+            raise
+
+
+RequestParser.mesg_class = _Request  # it has no setting for this
 
 
 class _Connection(TConn):  # type: ignore[misc]  # gunicorn has no types
@@ -53,7 +101,7 @@ class _Connection(TConn):  # type: ignore[misc]  # gunicorn has no types
         super().close()
 
 
-gthread.TConn = _Connection  # it has no setting for this, either
+gthread.TConn = _Connection  # nor for this
 
 
 def _linger(sock: Any) -> None:
@@ -104,6 +152,18 @@ class PatientWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no type
             return super().handle_request(req, conn)
         except TimeoutError as error:  # of the connection: the client is treated as gone
             raise BrokenPipeError(errno.EPIPE, "The client does not read the response") from error
+
+    def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
+        """Answer a request that gunicorn refuses, with a page if a browser sent it."""
+        if not getattr(exc, "on_page", False):
+            super().handle_error(req, client, addr, exc)
+            return
+        from django.template.loader import render_to_string
+
+        status, reason, said = _FOR_PERSONS[type(exc)]
+        self.log.warning("Invalid request from ip=%s: %s", addr[0] if addr else "", exc)
+        with suppress(OSError):  # the client has gone
+            _write(client, status, reason, "text/html; charset=utf-8", render_to_string("400.html", {"reason": said}))
 
     def murder_pending(self) -> None:
         """Called by the thread that accepts connections, every second and after each of its events."""

@@ -104,6 +104,7 @@ def _client(environ: dict[str, Any]) -> str:
 header_map = "drop"
 worker_class = "webapp.patience.PatientWorker"
 threads = envint("WEB_THREADS", 0) or envint("ASK_QUEUE", 128, minimum=1) + _BESIDE_QUESTIONS
+limit_request_line = 8190  # gunicorn's most: a sentence to fill is in the address, an Arabic letter six characters
 worker_connections = threads + 224  # with each thread's SQLite files below 1,024 open files, a common limit
 accesslog = "-"
 access_log_format = '%(h)s %(t)s "%(r)s" %(s)s %(b)s %(D)sus %({x-request-id}o)s'

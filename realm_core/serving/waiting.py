@@ -65,7 +65,7 @@ class RequestQueue(Generic[Request]):
                 raise RealmError("This engine has been closed.")
             if len(self._waiting) >= self.capacity:
                 raise EngineUnavailable(
-                    f"{len(self._waiting)} questions are waiting already; ask again in a few seconds.",
+                    f"{len(self._waiting)} questions are waiting already.",
                     retry_after_s=self._expected_wait_s(),
                 )
             self._waiting.append(queued)
@@ -109,7 +109,7 @@ class RequestQueue(Generic[Request]):
             return queued.future.result()
         self._remove(queued)
         raise EngineUnavailable(
-            f"There was no answer within {deadline_s:g} seconds; ask again later.",
+            f"There was no answer within {deadline_s:g} seconds.",
             retry_after_s=self._expected_wait_s(),
         )
 

@@ -9,6 +9,7 @@ that of the document.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from copy import copy
 from functools import cache
@@ -28,6 +29,9 @@ _FIRST_WORDS: Final = {
     "nl": "wanneer waar waarom welke hoeveel",
     "pt": "quem onde quando como quanto quantos qual quais",
 }
+# Of questions in other scripts than Latin. None of these is one in English, whose notice would be wrong.
+_IN_OTHER_SCRIPTS: Final = ("ar", "bn", "el", "fa", "he", "hi", "ja", "ko", "ru", "ta", "th", "uk", "ur", "zh")
+_LATIN: Final = re.compile(r"[A-Za-z\u00aa-\u02af\u1e00-\u1eff\ua720-\ua7ff\uab30-\uab6f\uff21-\uff5a]")
 _NONE: Final = "zxx"  # of what is in no language: figures, data, program listings
 # Without dialects and the smallest languages: one text in ten of a large language is near one of these, too.
 _OF_TEXTS: Final = (
@@ -47,14 +51,23 @@ _GOLDEN: Final = 0.618
 
 def foreign_language(question: str) -> str | None:
     """The code of a question's language, None if it is the models' own or uncertain."""
+    language: str
+    if _in_other_script(question):
+        language, probability = _identifier(_IN_OTHER_SCRIPTS).classify(question)
+        return language if probability >= _SURE else None
     if len(question.split()) < 3:  # a name says nothing of the language of who types it
         return None
     for languages in filter(None, (_of_first_word(question), _OF_QUESTIONS)):
-        language: str
         language, probability = _identifier(languages).classify(question)
         if language != MODELS_LANGUAGE and probability >= _SURE:
             return language
     return None
+
+
+def _in_other_script(question: str) -> bool:
+    """Whether hardly a letter of a question is Latin: one in English may name what is in another script."""
+    letters = [letter for letter in question if letter.isalpha()]
+    return 4 * sum(_LATIN.match(letter) is not None for letter in letters) < len(letters)
 
 
 def _of_first_word(question: str) -> tuple[str, ...]:

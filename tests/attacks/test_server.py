@@ -139,6 +139,33 @@ def test_a_bad_head_is_answered_with_problem_details(site: Served, head: bytes) 
     assert (status, kind, json.loads(body)["status"]) == (400, "application/problem+json", 400)
 
 
+@pytest.mark.parametrize(
+    ("address", "fields", "status", "said"),
+    [
+        ("/fill/?sentence=" + "%D8%A7" * 1400, "", 414, "Its address is too long"),
+        ("http://localhost/fill/?sentence=" + "x" * 20_000, "", 414, "Its address is too long"),
+        ("/", "Cookie: a=" + "b" * 20_000 + "\r\n", 431, "Its header fields are too long"),
+        ("/api/v1/answers?q=" + "x" * 20_000, "", 414, ""),
+        ("/mcp?q=" + "x" * 20_000, "", 414, ""),
+        ("/api/v1/answers", "Cookie: a=" + "b" * 20_000 + "\r\n", 431, ""),
+    ],
+)
+def test_what_is_too_long_is_said_on_a_page_or_in_problem_details(
+    site: Served, address: str, fields: str, status: int, said: str
+) -> None:
+    request = f"GET {address} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"
+    got, kind, body = answer_of(site, request.encode())
+    assert (got, kind) == (status, "text/html" if said else "application/problem+json")
+    assert said in body.decode() if said else json.loads(body)["status"] == status
+
+
+def test_a_long_sentence_of_letters_that_take_six_characters_each_is_no_long_address(site: Served) -> None:
+    status, kind, _ = answer_of(
+        site, b"GET /fill/?sentence=" + b"%D8%A7" * 1200 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    )
+    assert (status, kind) == (422, "text/html")  # it has more than 1,000 characters
+
+
 def test_secrets_stay_out_of_the_log_and_the_pages(site: Served, connection: http.client.HTTPConnection) -> None:
     """A session: log in, wrong and right, make a token, use it in the right and in wrong places, log out."""
     cookies: dict[str, str] = {}

@@ -158,6 +158,7 @@ def test_retrieve(client: Client, engine: FakeEngine) -> None:
     [
         ({}, "question", "required"),
         ({"question": ""}, "question", "Write a question"),
+        ({"question": "؟ …"}, "question", "Write a question in words: this has no letter and no digit."),
         ({"question": "   \n"}, "question", "Write a question"),
         ({"question": None}, "question", "null"),
         ({"question": 7}, "question", "string"),

@@ -41,6 +41,7 @@ from webapp.models import (
     AskedAnswer,
     AuditEntry,
     CorpusSnapshot,
+    CorpusState,
     Deployment,
     Document,
     Feedback,
@@ -76,13 +77,14 @@ _AT_ONCE: Final = 500  # answers deleted in one transaction, so that others do n
 class Removal:
     """One item that the rule removes.
 
-    record: the generation, the corpus, or the job of the run folder; None: an abandoned build.
-    folders: of its files, the own one first. size_bytes: of all these.
+    record: the generation, the corpus, or the job of the run folder; None: an abandoned build, or a copy of a corpus.
+    folders: of its files, the own one first. size_bytes: of all these. copy_of: the corpus; None: this is no copy.
     """
 
     record: IndexGeneration | CorpusSnapshot | Job | None
     folders: tuple[Path, ...]
     size_bytes: int
+    copy_of: CorpusSnapshot | None = None
 
     def __str__(self) -> str:
         """The item in words."""
@@ -90,6 +92,8 @@ class Removal:
             return f"Run folder of job {self.record.pk}: {self.record}"
         if isinstance(self.record, CorpusSnapshot):
             return f"Corpus {self.record}"
+        if self.copy_of is not None:
+            return f"Copy in {portable(self.folders[0])} of the corpus {self.copy_of}"
         return str(self.record) if self.record is not None else f"Unfinished build {self.folders[0].name}"
 
 
@@ -111,7 +115,8 @@ def removable(rule: RetentionRule | None = None, now: datetime | None = None) ->
     ended = [_removal(job, job.run_dir) for job in _ended_jobs(rule, now).defer("log") if job.run_dir.is_dir()]
     generations = _old_generations(rule)
     going = [one.record.pk for one in generations if isinstance(one.record, IndexGeneration)]
-    return [*generations, *_unused_corpora(rule, going), *ended, *_abandoned_builds(rule, now)]
+    unnamed = [] if _folders_are_written() else [*_abandoned_builds(rule, now), *_copies(rule, now)]
+    return [*generations, *_unused_corpora(rule, going), *ended, *unnamed]
 
 
 def remove(*, by: User | str | None, now: datetime | None = None) -> list[Removal]:
@@ -240,13 +245,35 @@ def _ended_jobs(rule: RetentionRule, now: datetime) -> QuerySet[Job]:
     return old.exclude(parent__state__in=UNFINISHED).exclude(parent__pinned=True).exclude(pk__in=parents)
 
 
+def _folders_are_written() -> bool:
+    return Job.objects.filter(state__in=UNFINISHED, kind__in=_WRITERS_OF_FOLDERS).exists()
+
+
 def _abandoned_builds(rule: RetentionRule, now: datetime) -> list[Removal]:
     """Folders of ingests and index builds that were not continued for as long as run folders are kept."""
-    if Job.objects.filter(state__in=UNFINISHED, kind__in=_WRITERS_OF_FOLDERS).exists():
-        return []
     before = _long_ago(rule, now).timestamp()
     folders = (folder for place in (indexes_dir(), corpora_dir()) for folder in sorted(place.glob(".*.partial*")))
     return [_removal(None, folder) for folder in folders if _changed_at(folder) < before]
+
+
+def _copies(rule: RetentionRule, now: datetime) -> list[Removal]:
+    """Second folders of recorded corpora, which the same articles under another name made until 30 November 2026."""
+    return [copy for corpus in CorpusSnapshot.objects.all() for copy in _copies_of(corpus, rule, now)]
+
+
+def _copies_of(corpus: CorpusSnapshot, rule: RetentionRule, now: datetime) -> list[Removal]:
+    from realm_core.corpus.tables import derived_folders  # loads pyarrow
+
+    named, before = resolve(corpus.path), _long_ago(rule, now).timestamp()
+    if not (named / "manifest.json").exists():
+        return []
+    copies = [one for one in sorted(corpora_dir().glob(f"[!.]*/{corpus.snapshot_id}")) if not one.samefile(named)]
+    edited = CorpusState.objects.filter(
+        state__base__snapshot=corpus.snapshot_id
+    )  # a state names its base by its folders
+    names = {state["name"] for state in edited.values_list("state", flat=True).iterator()}
+    unused = (one for one in copies if one.parent.name not in names and _changed_at(one) < before)
+    return [_removal(None, one, *derived_folders(one), copy_of=corpus) for one in unused]
 
 
 def _long_ago(rule: RetentionRule, now: datetime) -> datetime:
@@ -314,6 +341,10 @@ def _claim(removal: Removal, rule: RetentionRule, now: datetime, by: User | str 
             if kept:
                 return False
             rows.update(removed_at=now)
+        elif removal.copy_of is not None:
+            corpus = CorpusSnapshot.objects.select_for_update().filter(pk=removal.copy_of.pk).first()
+            if corpus is None or removal not in _copies_of(corpus, rule, now):  # the record names the copy by now
+                return False
         elif isinstance(record, Job):
             list(Job.objects.select_for_update().filter(Q(pk=record.pk) | Q(pk=record.parent_id)).order_by("pk"))
             if not _ended_jobs(rule, now).filter(pk=record.pk).exists():
@@ -347,8 +378,11 @@ def _unfinished_removals() -> Iterator[Path]:
     yield from corpora_dir().glob(f"*/.*{_REMOVED}")  # snapshots
 
 
-def _removal(record: IndexGeneration | CorpusSnapshot | Job | None, *folders: Path) -> Removal:
-    return Removal(record, folders, sum(one.st_size for place in folders for one in files_in(place)))
+def _removal(
+    record: IndexGeneration | CorpusSnapshot | Job | None, *folders: Path, copy_of: CorpusSnapshot | None = None
+) -> Removal:
+    size_bytes = sum(one.st_size for place in folders for one in files_in(place))
+    return Removal(record, folders, size_bytes, copy_of)
 
 
 def _changed_at(folder: Path) -> float:

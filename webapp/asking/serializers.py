@@ -60,7 +60,7 @@ class QuestionSerializer(StrictSerializer):
     question = StrictCharField(
         trim_whitespace=False,
         allow_blank=True,
-        help_text=f"At most {MAX_QUESTION_CHARACTERS} characters after folding white space; must not be empty.",
+        help_text=f"At most {MAX_QUESTION_CHARACTERS} characters after folding white space; one a letter or digit.",
     )
     k = BoundedIntegerField(1, MAX_K, default=None, allow_null=True, help_text=BLOCKS_READ)
     exclude = texts_field(f"Ids of blocks that must not be read, at most {MAX_EXCLUDED}.")

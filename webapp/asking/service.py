@@ -103,6 +103,8 @@ def checked(
     cleaned = one_line(question)
     if not cleaned:
         errors.append(FieldError("question", "Write a question."))
+    elif not any(map(str.isalnum, cleaned)):
+        errors.append(FieldError("question", "Write a question in words: this has no letter and no digit."))
     elif len(cleaned) > MAX_QUESTION_CHARACTERS:
         errors.append(too_long("question", "A question", cleaned, MAX_QUESTION_CHARACTERS))
     if k is not None and not 1 <= k <= MAX_K:

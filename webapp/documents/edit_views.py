@@ -5,14 +5,16 @@ A change is looked at before it is made:
     form ──(look)──► preview ──(change)──► the ledger's page
       ◄──────(edit)─────┘
 
-A file, or what an address led to, is held between the steps, so what is changed is what was looked at.
+A file, or what an address led to, is held between the steps, so what is changed is what was looked at. Files are held,
+too, where a form is refused, so that they need not be chosen again.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -20,12 +22,13 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 
+from realm_core.errors import CannotStore
 from webapp.access import limits
 from webapp.access.roles import Action
 from webapp.bodies import allow_larger_body
 from webapp.documents import fetching, previewing, service
 from webapp.documents.forms import ADDING, CHANGING, LICENCES, DocumentForm, FileForm, StagedForm, initial
-from webapp.documents.inputs import DocumentInput, Staged, Unreadable
+from webapp.documents.inputs import DocumentInput, File, Staged, Unreadable
 from webapp.documents.service import Edited
 from webapp.documents.versions import ChangedMeanwhile, only
 from webapp.documents.viewing import ShownDocument
@@ -40,6 +43,8 @@ from webapp.pages.uploads import FileField
 from webapp.refusals import REFUSALS
 from webapp.text import counted
 
+log = logging.getLogger(__name__)
+
 _FILE: Final = cast(FileField, FileForm.base_fields["file"])
 _WARNED: Final = 5  # documents whose warnings are said at once
 
@@ -53,11 +58,14 @@ def add_document(request: HttpRequest) -> HttpResponse:
         return _form_page(request, ADDING, kind(initial={"collection": request.GET.get("collection", "")}))
     form = kind(request.POST, request.FILES)
     if not form.is_valid():
-        return _form_page(request, ADDING, form, status=422)
+        return _form_page(request, ADDING, _with_files(request, form), status=422)
+    given = form.documents()
     try:
-        edited = service.add(form.documents(), by=staff_member(request))
+        edited = service.add(given, by=staff_member(request))
     except REFUSALS as error:
-        return _form_page(request, ADDING, form, refused=error)
+        return _form_page(request, ADDING, _with_files(request, form), refused=error)
+    for one in given:
+        fetching.forget_staged(one)
     _say_edited(request, edited)
     return _after_edit(edited)
 
@@ -74,18 +82,26 @@ def change_document(request: HttpRequest) -> HttpResponse:
     step = request.POST.get("step", "look")
     if step == "edit":
         return _form_page(request, CHANGING, typed, shown=shown)
-    form = StagedForm(request.POST) if "staged" in request.POST else kind(request.POST, request.FILES)
+    staged = "staged" in request.POST and not request.FILES
+    form = StagedForm(request.POST) if staged else kind(request.POST, request.FILES)
     if not form.is_valid():
-        return _form_page(request, CHANGING, typed if "staged" in form.fields else form, shown=shown, status=422)
+        wrong = typed if staged else _with_files(request, form)
+        return _form_page(request, CHANGING, wrong, shown=shown, status=422)
     document_id = shown.document_id
     (given,) = form.documents(document_id)
     try:
         if step != "change":
-            return _preview(request, shown, form, fetching.staged(given))
+            given = fetching.staged(given)
+            return _preview(request, shown, form, given)
         edited = service.change(document_id, given, by=staff_member(request), versions=form.versions)
     except REFUSALS as error:
         if isinstance(error, ChangedMeanwhile):  # who goes on now knows of the other edit
             typed.initial["version"] = error.version
+        if isinstance(given.source, Staged):
+            if isinstance(typed, FileForm):
+                typed = kind(initial={**typed.initial, "staged": str(given.source.fetch_id)})
+            else:
+                fetching.forget_staged(given)
         return _form_page(request, CHANGING, typed, shown=shown, refused=error)
     fetching.forget_staged(given)
     _say_edited(request, edited)
@@ -94,11 +110,7 @@ def change_document(request: HttpRequest) -> HttpResponse:
 
 def _preview(request: HttpRequest, shown: ShownDocument, form: DocumentForm, given: DocumentInput) -> HttpResponse:
     """What the change touches, with a form that holds what was given, hidden."""
-    try:
-        preview = previewing.of_change(shown.document_id, given, form.versions)
-    except Exception:
-        fetching.forget_staged(given)
-        raise
+    preview = previewing.of_change(shown.document_id, given, form.versions)
     if isinstance(given.source, Staged):
         form = StagedForm({**request.POST.dict(), "staged": str(given.source.fetch_id)})
     anew = preview.asked_anew(partial(limits.count_questions, request))
@@ -137,6 +149,23 @@ def remove_document(request: HttpRequest) -> HttpResponse:
     touched = Touched(previewing.of_removal([shown.document_id]))
     context = {"shown": shown, **shown_touched(request, touched), "overtaken": overtaken}
     return render(request, "manage/document_remove.html", context, status=status)
+
+
+def _with_files(request: HttpRequest, form: DocumentForm) -> DocumentForm:
+    """A form that is refused, with its files held, unless they themselves cannot be taken."""
+    if not isinstance(form, FileForm) or not request.FILES or "file" in form.errors:
+        return form
+    data = request.POST.copy()
+    chosen = [File.of(cast(Any, one)) for one in request.FILES.getlist("file")]
+    try:
+        staged = [fetching.staged(DocumentInput(one)).source for one in chosen]
+    except CannotStore as error:
+        log.error("The files of a refused form are not held: %s", error)
+        return form
+    for fetch_id in form.held:
+        fetching.forget_staged(DocumentInput(Staged(fetch_id)))
+    data.setlist("staged", [str(one.fetch_id) for one in staged if isinstance(one, Staged)])
+    return type(form)(data)
 
 
 def _document_address(document_id: str) -> str:

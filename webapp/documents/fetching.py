@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import PurePosixPath
@@ -74,6 +75,16 @@ def staged(given: DocumentInput) -> DocumentInput:
     else:
         return given
     return replace(given, source=Staged(fetch.pk))
+
+
+def held(fetch_ids: Iterable[str]) -> dict[uuid.UUID, str]:
+    """Uploads that `staged` holds → their file names, in this order, without those that are held no more."""
+    known = []
+    for one in fetch_ids:
+        with suppress(ValueError):
+            known.append(uuid.UUID(one))
+    names = dict(Fetch.objects.filter(pk__in=known, state=FetchState.FETCHED).values_list("pk", "url"))
+    return {one: names[one] for one in known if one in names}
 
 
 def forget_staged(given: DocumentInput) -> None:

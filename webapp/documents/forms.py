@@ -9,6 +9,7 @@ from django.conf import settings
 
 from realm_core.corpus.records import LONGEST_ATTRIBUTION, LONGEST_COLLECTION, LONGEST_LANGUAGE, LONGEST_LICENCE
 from webapp.collections.service import known_now
+from webapp.documents import fetching
 from webapp.documents.inputs import (
     LARGEST_FILE_BYTES,
     LONGEST_TITLE,
@@ -31,8 +32,7 @@ _AROUND_BYTES: Final = 64 << 10  # the other fields, each of which is short
 _MOST_TEXT_BYTES: Final = settings.DATA_UPLOAD_MAX_MEMORY_SIZE - _AROUND_BYTES
 _TEXT: Final = {"rows": 12, "dir": "auto", "data-most-bytes": _MOST_TEXT_BYTES}  # `console.js` keeps to it
 _LONGER: Final = f"At most {_MOST_TEXT_BYTES >> 10} KB: upload a longer text as a file."
-# Names of files whose rows can each state a licence. `console.js` asks for one before any other is sent: a browser
-# cannot put files back into a form that was refused.
+# Names of files whose rows can each state a licence. `console.js` asks for one before any other is sent.
 _OWN_LICENCE: Final = r"\.(jsonl?|ndjson|parquet)(\.(bz2|gz|xz))?$"
 _FORMATS: Final = "Text, Markdown, HTML, CSV, TSV, PDF, Word (DOCX), JSON lines, Parquet or a MediaWiki dump."
 
@@ -189,9 +189,14 @@ class ChangedTextForm(TextForm):
 
 
 class FileForm(DocumentForm):
-    """An uploaded file."""
+    """An uploaded file: the one that is chosen, or else what a form that was refused has brought (`held`).
+
+    A browser does not put files back into a form, so they are held here until it is corrected, for an hour.
+    """
 
     field_order = ("file",)
+
+    staged = forms.Field(required=False, widget=forms.MultipleHiddenInput)  # their ids
 
     file = FileField(
         largest_bytes=LARGEST_FILE_BYTES,
@@ -201,13 +206,18 @@ class FileForm(DocumentForm):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        staged = self["staged"].value() or []
+        self.held = fetching.held([staged] if isinstance(staged, str) else staged)
+        self.fields["file"].required = not self.held
         self.fields["licence"].required = False
         self.fields["file"].widget.attrs["data-own-licence"] = _OWN_LICENCE
         self.fields["licence"].help_text += " It is needed, unless every row of JSON lines or Parquet has its own."
 
     @property
     def sources(self) -> list[Source]:
-        return [File.of(self.cleaned_data["file"])]
+        given = self.cleaned_data["file"]
+        chosen = given if isinstance(given, list) else [given] if given else []
+        return [File.of(file) for file in chosen] or [Staged(fetch_id) for fetch_id in self.held]
 
 
 class FilesForm(FileForm):
@@ -223,15 +233,11 @@ class FilesForm(FileForm):
     def clean(self) -> dict[str, Any]:
         """Title and address are for a single file."""
         known = super().clean()
-        if len(known.get("file", ())) > 1:
+        if len(known.get("file", ()) or self.held) > 1:
             for name in ("title", "url"):
                 if known.get(name):
                     self.add_error(name, "This is for a single file: leave it empty for several.")
         return known
-
-    @property
-    def sources(self) -> list[Source]:
-        return [File.of(file) for file in self.cleaned_data["file"]]
 
 
 class AddressForm(DocumentForm):

@@ -74,7 +74,8 @@ class File:
 
     @classmethod
     def of(cls, uploaded: UploadedFile[Any]) -> File:
-        """The file of a form or a request."""
+        """The file of a form or a request, which may have been read before."""
+        uploaded.seek(0)
         return cls(uploaded.read(), uploaded.name or "", uploaded.content_type or None)
 
 

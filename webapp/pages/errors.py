@@ -111,4 +111,9 @@ _STATUS: Final[dict[type[Exception], int]] = {
 
 
 def wants_problem(request: HttpRequest) -> bool:
-    return request.path.startswith("/api/") or request.path == "/mcp"
+    return is_for_programs(request.path)
+
+
+def is_for_programs(path: str) -> bool:
+    """Whether what is at an address is asked for by programs, which read problem details."""
+    return path.startswith("/api/") or path == "/mcp"

@@ -66,13 +66,15 @@ class FilesField(FileField):
         self.allow_empty_file = True
 
     def clean(self, data: Any, initial: Any = None) -> Any:
-        """The files; ValidationError if there is none, or if they are too many or too large."""
+        """The files; ValidationError if there is none but one is needed, or if they are too many or too large."""
         files, errors = [], []
         for file in data or [None]:
             try:
-                files.append(super().clean(file, initial))
+                cleaned = super().clean(file, initial)
             except forms.ValidationError as error:
                 errors += [f"{file.name}: {message}" for message in error.messages] if file else error.messages
+            else:
+                files += [] if cleaned is None else [cleaned]
         if len(files) + len(errors) > MOST_FILES:
             errors = [f"At most {MOST_FILES} files at once, not {len(data):,}."]
         elif not errors and sum(file.size or 0 for file in files) > self.largest_bytes:

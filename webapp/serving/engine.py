@@ -150,8 +150,8 @@ class EngineHolder:
                         retry_after_s=round(RETRY_FAILED_AFTER_S),
                     )
                 if (share := share_counted()) is not None:
-                    raise EngineUnavailable(f"{_counting(share)} Ask again in a minute.", retry_after_s=60)
-                raise EngineUnavailable("The model is being loaded; ask again in a few seconds.")
+                    raise EngineUnavailable(_counting(share), retry_after_s=60)
+                raise EngineUnavailable("The model is being loaded.")
             serving.users += 1
         try:
             yield serving

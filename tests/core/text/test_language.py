@@ -105,7 +105,29 @@ def test_a_short_question_is_told_by_the_word_that_it_begins_with(question: str,
     assert foreign_language(question) == language
 
 
-@pytest.mark.parametrize("question", ["", "?", "Paris", "Les Misérables", "Don Quijote", "日本の首都はどこですか"])
+@pytest.mark.parametrize(
+    ("question", "language"),
+    [
+        ("من كتب رواية مدن الملح ومتى نشرت لأول مرة؟", "ar"),
+        ("پایتخت فرانسه کجاست؟", "fa"),
+        ("מי כתב את התנ״ך?", "he"),
+        ("Кто написал «Мастера и Маргариту»?", "ru"),
+        ("Який найбільший океан?", "uk"),
+        ("Ποιος έγραψε την Οδύσσεια;", "el"),
+        ("谁写了红楼梦？", "zh"),
+        ("日本の首都はどこですか", "ja"),
+        ("누가 한글을 만들었나?", "ko"),
+        ("भारत का पहला प्रधानमंत्री कौन था?", "hi"),
+        ("What is 道 in Chinese?", None),
+        ("Who was Ευκλείδης ὁ Ἀλεξανδρεύς, the geometer?", None),
+        ("Where is Łódź?", None),
+    ],
+)
+def test_a_question_in_another_script_is_told_without_blanks_between_words(question: str, language: str | None) -> None:
+    assert foreign_language(question) == language
+
+
+@pytest.mark.parametrize("question", ["", "?", "Paris", "Les Misérables", "Don Quijote", "Москва", "東京"])
 def test_what_is_too_short_or_unknown_is_not_flagged(question: str) -> None:
     assert foreign_language(question) is None
 

@@ -111,12 +111,12 @@ def test_several_files_are_added_by_one_edit(answering: Deployment, staff: Perso
 def test_each_file_that_is_refused_is_named_and_none_is_added(answering: Deployment, staff: Person) -> None:
     good = ("turku.md", b"# Turku\n\nA city.")
     page = _upload(staff, good, ("cut.pdf", b"%PDF-1.7 cut"), ("picture.md", b"\x89PNG\r\n\x1a\n"), status=422)
-    assert "cut.pdf" in page and "picture.md is a PNG image" in page and "turku.md" not in page
-    assert "Choose the files again" in page
+    assert "cut.pdf" in page and "picture.md is a PNG image" in page and "turku.md:" not in page
+    assert "Kept for an hour, so that they need not be chosen again: turku.md , cut.pdf , picture.md ." in page
     _upload(staff, good)
     twice = _upload(staff, ("again.md", good[1]), ("more.md", good[1]), ("new.md", b"# N\n\nNew."), status=422)
     assert "again.md: “Turku” is in the collection" in twice and "more.md: “Turku” is in" in twice
-    assert "new.md" not in twice and "In the corpus already: Turku" in twice
+    assert "new.md:" not in twice and "In the corpus already: Turku" in twice
     about = {"title": "One for both", "url": "https://example.org/"}
     titled = _upload(staff, good, ("oulu.md", b"# Oulu"), status=422, **about)
     assert titled.count("leave it empty for several") == 2
@@ -341,7 +341,15 @@ def test_what_is_changed_is_the_file_that_was_looked_at(answering: Deployment, s
     assert wrong.status_code == 422
     unread = SimpleUploadedFile("cut.pdf", b"%PDF-1.7 cut", "application/pdf")
     refused = staff.client.post(address, {"file": unread, "licence": "CC0 1.0"})
-    assert refused.status_code == 422 and "cut.pdf" in refused.content.decode() and not Fetch.objects.exists()
+    assert refused.status_code == 422 and "need not be chosen again: cut.pdf" in text_of(refused)
+    assert [fetch.url for fetch in Fetch.objects.all()] == ["cut.pdf"]
+    other = SimpleUploadedFile("other.md", b"# The film\n\nAnother thing.", "text/markdown")
+    looked = staff.client.post(address, _hidden(refused.content.decode()) | {"file": other, "licence": "CC0 1.0"})
+    held = _hidden(looked.content.decode())
+    back = staff.client.post(address, held | {"step": "edit"})
+    assert "need not be chosen again: other.md" in text_of(back)
+    staff.client.post(address, held | SURE)
+    assert "Another thing." in viewing.show(row.document_id).text
 
 
 def test_what_an_address_led_to_is_fetched_once(

@@ -7,7 +7,9 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient
-from webapp.models import Deployment, Document
+from tests.web.pages.pages import Page, text_of
+from webapp.models import Deployment, Document, Fetch
+from webapp.storage.places import fetched_dir
 
 pytestmark = pytest.mark.django_db
 
@@ -22,6 +24,40 @@ def test_a_text_that_is_too_long_to_be_typed_is_to_be_uploaded(staff: Person, an
     assert (
         "At most 960 KB: upload a longer text as a file." in staff.client.get("/manage/documents/add/").content.decode()
     )
+
+
+def test_files_of_a_refused_form_need_not_be_chosen_again(staff: Person, answering: Deployment) -> None:
+    """A browser cannot put them back; rows that state no licence need one in the form."""
+
+    def held(page: str) -> list[str]:
+        return [one["value"] for one, _ in Page(page).all("input") if one.get("name") == "staged"]
+
+    address = "/manage/documents/add/?from=file"
+    rows = {
+        f"{name}.jsonl": f'{{"id": "{name}", "title": "{name}", "text": "{name} is a city."}}'.encode()
+        for name in ("Turku", "Oulu")
+    }
+    files = [SimpleUploadedFile(name, content) for name, content in rows.items()]
+    response = staff.client.post(address, {"file": files, "title": "One for both"})
+    assert response.status_code == 422 and "leave it empty for several" in text_of(response)
+    first = held(response.content.decode())
+    assert len(first) == 2
+
+    response = staff.client.post(address, {"staged": first})
+    assert response.status_code == 422 and "states no licence of 'Oulu'" in text_of(response)
+    assert "they need not be chosen again: Turku.jsonl , Oulu.jsonl ." in text_of(response)
+    assert held(response.content.decode()) == first
+
+    files[0].seek(0)
+    response = staff.client.post(address, {"staged": first, "file": files[0]})
+    [second] = held(response.content.decode())  # what is chosen takes the place of what was held
+    assert [str(fetch.pk) for fetch in Fetch.objects.all()] == [second]
+
+    response = staff.client.post(address, {"staged": [second, "no id"], "licence": "CC0 1.0"}, follow=True)
+    assert response.status_code == 200 and Document.objects.get().title == "Turku"
+    assert not Fetch.objects.exists() and not list(fetched_dir().iterdir())
+    response = staff.client.post(address, {"staged": second, "licence": "CC0 1.0"})
+    assert response.status_code == 422 and "This field is required." in text_of(response)
 
 
 FILES = {

@@ -68,6 +68,9 @@ def test_an_example_is_asked_whatever_stands_in_the_box(engine: FakeEngine, outs
     ("typed", "message"),
     [
         ("", "Write a question."),
+        ("???", "Write a question in words: this has no letter and no digit."),
+        ("👩‍🚀🪐", "Write a question in words: this has no letter and no digit."),
+        ("\U0001f600" * 1000, "Write a question in words: this has no letter and no digit."),
         (" \n\t\u00a0 ", "Write a question."),
         ("\x00\x01", "Write a question."),
         ("x" * 1001, "A question may have at most 1000 characters; this one has 1001."),
@@ -100,9 +103,7 @@ def test_an_error_is_a_whole_page_for_htmx_too(engine: FakeEngine, outsider: Per
         "من أخرج فيلم 2001؟",
         "מי ביים את 2001?",
         "asdf qwer zxcv",
-        "???",
         "<b>Who</b> & \"why\" 'so' {{ settings }} {% url 'ask' %}",
-        "👩‍🚀🪐",
         "x" * 1000,
     ],
 )
@@ -125,7 +126,7 @@ def test_while_the_model_is_loading_the_question_waits(db: None, loader: Loader,
     assert page.one("textarea") == "Who <i>was</i> it?"
     form = next(attributes for attributes, _ in page.all("form") if attributes.get("hx-trigger"))
     assert form["action"] == form["hx-post"] == "/" and form["hx-trigger"].startswith("load delay:")
-    assert "being loaded" in page.one("p", "lede")
+    assert page.one("p", "lede") == "The model is being loaded."  # the page asks again: it asks nobody to do so
 
 
 @pytest.mark.django_db
