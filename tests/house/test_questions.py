@@ -20,7 +20,10 @@ TESTS = ["kinds-test", "kinds-none-test", "first-test", "early-test", "early-non
 CALLERS = ["caller-plain-test", "caller-casual-test", "caller-none-test"]
 NEIGHBOURS = ["neighbour-plain-test", "neighbour-casual-test", "neighbour-none-test"]
 TRAVELLERS = ["traveller-plain-test", "traveller-casual-test", "traveller-none-test"]
-MEASURED = [*DEVELOPMENT, *OTHER_LANGUAGES, *GUESTS, *CALLERS, *NEIGHBOURS, *TRAVELLERS, *TESTS]
+PILGRIMS = ["pilgrim-plain-test", "pilgrim-casual-test", "pilgrim-none-test"]
+INSPECTORS = ["inspector-plain-test", "inspector-casual-test", "inspector-none-test"]
+STRANGERS = [*GUESTS, *CALLERS, *NEIGHBOURS, *TRAVELLERS, *PILGRIMS, *INSPECTORS]
+MEASURED = [*DEVELOPMENT, *OTHER_LANGUAGES, *STRANGERS, *TESTS]
 # What each file that is learnt from must not share a question with. Of plain-train, which is older than most of the
 # others, `mine --without` leaves out the rest.
 MEASURED_BY = {
@@ -53,6 +56,8 @@ UNANSWERABLE = (
     "caller-none-test",
     "neighbour-none-test",
     "traveller-none-test",
+    "pilgrim-none-test",
+    "inspector-none-test",
     "kinds-none-dev",
     "kinds-none-test",
     "early-none-dev",
