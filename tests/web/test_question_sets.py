@@ -78,6 +78,22 @@ def test_a_table_becomes_a_set(staff: Person, file_name: str, content: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("file_name", "name"),
+    [
+        ("our questions.csv", "our-questions"),
+        ("Fragen für März (2).csv", "Fragen-fur-Marz-2"),
+        ("..hidden.csv", "hidden"),
+        ("問題.csv", "questions"),
+    ],
+)
+def test_a_set_is_called_as_its_file_whatever_that_is_called(staff: Person, file_name: str, name: str) -> None:
+    """A refused upload has to be chosen again."""
+    file = SimpleUploadedFile(file_name, TABLE.encode())
+    page = staff.client.post(reverse("manage-questions"), {"file": file, "purpose": "learn"}, follow=True)
+    assert f"{name} was recorded: 2 questions." in page.content.decode()
+
+
+@pytest.mark.parametrize(
     ("content", "says"),
     [
         ("Which river?,Nile", "t.csv, line 1: it must name the columns: question, answer"),

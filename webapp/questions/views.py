@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import islice
-from pathlib import PurePath
 from typing import Final
 
 from django import forms
@@ -43,7 +42,7 @@ class UploadForm(forms.Form):
         label="Leave out what is measured by",
         help_text="Of a set to learn from: the questions that are in a set to measure by. Else the file is refused.",
     )
-    name = forms.CharField(required=False, max_length=100, help_text="Empty: the file’s name without its ending.")
+    name = forms.CharField(required=False, max_length=100, help_text="Letters, digits, dots and dashes. Empty: as the file is called.")
     origin = forms.CharField(
         required=False, max_length=200, help_text="Where the questions came from, and their licence."
     )
@@ -60,7 +59,7 @@ def question_list(request: HttpRequest) -> HttpResponse:
             content = questions.lines_of(file.read(), file.name or "", form.cleaned_data["purpose"])
             made = questions.record(
                 content,
-                name or PurePath(file.name or "").stem,
+                name or questions.name_after(file.name or ""),
                 form.cleaned_data["purpose"],
                 origin=form.cleaned_data["origin"],
                 leave_out_measured=form.cleaned_data["leave_out_measured"],
