@@ -162,12 +162,16 @@ def test_choosing_models_leads_to_the_comparison_or_to_what_is_missing(staff: Pe
     assert job.created_by == staff.user
     page = staff.client.get("/manage/compare/", chosen).content.decode()
     assert f'under way: <a href="/manage/jobs/{job.pk}/">queued' in page and "Measure now" not in page
+    larger = staff.client.get("/manage/compare/", {**chosen, "sample": 200}).content.decode()
+    assert "plain-dev, all 4 questions" in larger and "under way" in larger and "Measure now" not in larger
     other = staff.client.get("/manage/compare/", {**chosen, "sample": 2}).content.decode()
     assert "under way" not in other and "Measure now" in other
     second = measured(tuned, now.index, questions, ANSWERS)
     response = staff.client.get("/manage/compare/", chosen)
     assert response["Location"] == f"/manage/compare/{first.pk}/{second.pk}/"
     assert staff.client.get("/manage/compare/", {**chosen, "sample": 2}).status_code == 200  # another sample is missing
+    larger = staff.client.get("/manage/compare/", {**chosen, "sample": 200})  # than the set
+    assert larger["Location"] == response["Location"]
     same = staff.client.get("/manage/compare/", {**chosen, "second": now.model_id})
     assert same.status_code == 422 and b"Choose another model" in same.content
     assert b"Choose another" not in staff.client.get("/manage/compare/", {"second": tuned.pk}).content  # not yet chosen

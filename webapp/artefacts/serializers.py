@@ -128,7 +128,7 @@ class NewQuestionSetSerializer(StrictSerializer):
         "refusing the file.",
     )
     name = StrictCharField(
-        default="", allow_blank=True, max_length=100, help_text="If not given: as the file is called, without its ending."
+        default="", allow_blank=True, max_length=100, help_text="If not given: the file's, without its ending."
     )
     origin = StrictCharField(
         default="",

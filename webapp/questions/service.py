@@ -58,7 +58,7 @@ def record_file(
 
 
 def name_after(file_name: str) -> str:
-    """A set's name after its file's, without the ending: accents go, and what else a name cannot have becomes a dash."""
+    """A set's name after its file's, without the ending: accents go, what else it cannot have becomes a dash."""
     plain = unicodedata.normalize("NFKD", PurePath(file_name).stem).encode("ascii", "ignore").decode()
     return _UNFIT.sub("-", plain).strip("-._")[:_LONGEST_NAME] or "questions"
 

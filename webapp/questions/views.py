@@ -42,7 +42,9 @@ class UploadForm(forms.Form):
         label="Leave out what is measured by",
         help_text="Of a set to learn from: the questions that are in a set to measure by. Else the file is refused.",
     )
-    name = forms.CharField(required=False, max_length=100, help_text="Letters, digits, dots and dashes. Empty: as the file is called.")
+    name = forms.CharField(
+        required=False, max_length=100, help_text="Letters, digits, dots and dashes. Empty: as the file is called."
+    )
     origin = forms.CharField(
         required=False, max_length=200, help_text="Where the questions came from, and their licence."
     )

@@ -230,8 +230,10 @@ def test_what_a_training_did_not_change_is_named(deployment: Deployment, tmp_pat
     assert sets["many"] == {"given": 240, "learnt": 240, "held_out": 0}
     right, wrong = sets["ours"]["right_after"], 12 - sets["ours"]["right_after"]
     assert sets["ours"]["right_before"] == right and wrong > 5
-    told = rf"\nOf 12 learnt from ours, right before: {right}, now: {right}\. Not right now: “.*” and {wrong - 5} more\.\n"
-    assert re.search(told, "\n".join([*activity.said, ""]))
+    told = (
+        rf"\nOf 12 learnt from ours, right before: {right}, now: {right}\. Not right now: “.*” and {wrong - 5} more\."
+    )
+    assert re.search(told, "\n".join(activity.said))
 
 
 def test_a_share_of_the_questions_is_held_out_and_measured(deployment: Deployment, tmp_path: Path) -> None:
