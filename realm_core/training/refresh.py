@@ -184,6 +184,5 @@ class BuilderProcess:
         """Log why there is no new index, but not the same reason twice in a row."""
         if reason and reason != self._last_reason:
             self._last_reason = reason
-            self._activity.say(
-                f"The index is not being renewed: {reason.removeprefix(_REASONS[0]).removeprefix(_REASONS[1])}"
-            )
+            told = next((reason.removeprefix(one) for one in _REASONS if reason.startswith(one)), reason)
+            self._activity.say(f"The index is not being renewed: {told}")
