@@ -130,6 +130,14 @@ def test_an_edit_between_two_evaluations_is_told_of(both: tuple[Evaluation, Eval
     )
 
 
+def test_two_that_are_right_alike_do_not_differ_by_chance(both: tuple[Evaluation, Evaluation], staff: Person) -> None:
+    first, second = both
+    same = measured(second.model, first.index, first.questions, ANSWERS)  # type: ignore[arg-type]
+    alike = measured(first.model, first.index, first.questions, ANSWERS)  # type: ignore[arg-type]
+    page = staff.client.get(f"/manage/compare/{alike.pk}/{same.pk}/").content.decode()
+    assert "Both are right on the same questions: these 4 do not tell them apart." in page and "chance" not in page
+
+
 def test_pages_of_many_questions(
     both: tuple[Evaluation, Evaluation], staff: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
