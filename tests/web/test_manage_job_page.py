@@ -280,24 +280,6 @@ def test_an_ablation_shows_its_table(staff: Person) -> None:
             {"Questions learnt": "16 of 55", "3 held out: best span is right": "100.0\xa0%"},
         ),
         (
-            "finetune",
-            {
-                "questions": {
-                    "given": 1203,
-                    "learnt": 1202,
-                    "held_out": 1,
-                    "sets": {
-                        "corrected": {"given": 3, "learnt": 2, "held_out": 1, "right_before": 0, "right_after": 2},
-                        "many": {"given": 1200, "learnt": 1200, "held_out": 0},
-                    },
-                },
-            },
-            {
-                "Learnt from corrected": "2 of 3, 1 held out; right before: 0, now: 2",
-                "Learnt from many": "1,200 of 1,200",
-            },
-        ),
-        (
             "pretrain",
             {
                 "held_out": {"perplexity": 30840.2, "log_likelihood": -36.178},

@@ -121,9 +121,7 @@ def test_the_result_tells_model_and_recipe(deployment: Deployment, learnt: Path)
     result = json.loads((learnt / "run" / "result.json").read_text())
     before, model = load_model(deployment.model), load_model(learnt / "tuned")
     counted = {"given": 12, "learnt": 12, "held_out": 0}
-    learnt_from = result["questions"].pop("sets")
-    right = [learnt_from["tiny"].pop(name) for name in ("right_before", "right_after")]
-    assert learnt_from == {"tiny": counted} and right[0] <= 2 and right[1] >= 10
+    result["questions"].pop("sets")  # test_learnt_right.py
     assert result == {"path": str(learnt / "tuned"), "model_hash": model.hash, "held_out": {}, "questions": counted}
     assert model.about is not None
     recipe = model.about["recipe"][-1]
@@ -217,23 +215,6 @@ def test_a_question_that_is_too_long_is_cut(deployment: Deployment, tmp_path: Pa
     asked = [{**row, "question": f"{'why ' * 600}{row['question']}"} for row in questions()]
     path = write_lines(tmp_path / "long.jsonl", asked)
     assert finetune(deployment, tmp_path, SHORT, "--questions", path).exists()
-
-
-def test_what_a_training_did_not_change_is_named(deployment: Deployment, tmp_path: Path) -> None:
-    """Corrections may be learnt from in vain; sets of thousands are not asked."""
-    slow = {"epochs": 1, "query_lr": 0.0, "reader_lr": 1e-9, "head_lr": 1e-9}
-    many = [{**row, "question": f"{row['question']} {i}"} for row in questions() for i in range(20)]
-    files = [write_lines(tmp_path / "ours.jsonl", questions()), write_lines(tmp_path / "many.jsonl", many)]
-    activity = Listening(tmp_path / "run")
-    finetune(deployment, tmp_path, SHORT | slow, "--questions", *files, activity=activity)
-    sets = json.loads((tmp_path / "run" / "result.json").read_text())["questions"]["sets"]
-    assert sets["many"] == {"given": 240, "learnt": 240, "held_out": 0}
-    right, wrong = sets["ours"]["right_after"], 12 - sets["ours"]["right_after"]
-    assert sets["ours"]["right_before"] == right and wrong > 5
-    told = (
-        rf"\nOf 12 learnt from ours, right before: {right}, now: {right}\. Not right now: “.*” and {wrong - 5} more\."
-    )
-    assert re.search(told, "\n".join(activity.said))
 
 
 def test_a_share_of_the_questions_is_held_out_and_measured(deployment: Deployment, tmp_path: Path) -> None:
