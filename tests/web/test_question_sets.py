@@ -115,6 +115,28 @@ def test_what_is_no_table_of_questions_is_refused(staff: Person, content: str, s
     assert "each further right answer in another column called answer" in response.content.decode()
 
 
+def test_questions_can_be_typed(staff: Person) -> None:
+    def typed(text: str, purpose: str = "learn", **more: Any) -> str:
+        form = {"typed": text, "purpose": purpose, "name": "", **more}
+        return staff.client.post(reverse("manage-questions"), form, follow=True).content.decode()
+
+    page = typed(
+        "Question;Answer\r\nWhich river?; Nile;the Nile\r\n\r\n Which hill, if any?\tCalton Hill\t \r\n", name="ours"
+    )
+    made = QuestionSet.objects.get()
+    assert "ours was recorded: 2 questions." in page
+    assert [json.loads(line) for line in resolve(made.path).read_text().splitlines()] == [
+        {"question": "Which river?", "answers": ["Nile", "the Nile"]},
+        {"question": "Which hill, if any?", "answers": ["Calton Hill"]},
+    ]
+    assert "Line 2 has no answer: only sets to measure by" in (page := typed("Who?; I\nHow old is my sister?"))
+    assert "How old is my sister?</textarea>" in page  # nothing is lost
+    assert "typed-20" in typed("How old is my sister?", "measure") and QuestionSet.objects.count() == 2
+    assert "Choose a file, or type." in typed("")
+    file = SimpleUploadedFile("t.csv", TABLE.encode())
+    assert "not both" in typed("Who?; I", file=file) and QuestionSet.objects.count() == 2
+
+
 def test_a_table_to_measure_by_has_questions_without_an_answer(tmp_path: Path) -> None:
     path = tmp_path / "mixed.csv"
     path.write_text("question,answer\nWhich river?,Nile\nHow old is my sister?,\n")

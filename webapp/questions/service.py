@@ -68,6 +68,11 @@ def lines_of(content: bytes, file_name: str, purpose: str) -> bytes:
     return tables.as_lines(content, file_name, answerable=_answerable(purpose))
 
 
+def typed_lines(text: str, purpose: str) -> bytes:
+    """What was typed as JSON lines. RealmError as `tables.typed_lines`."""
+    return tables.typed_lines(text, answerable=_answerable(purpose))
+
+
 def _answerable(purpose: str) -> bool | None:
     """As for `read_questions`: sets to measure by may have questions without an answer."""
     return True if purpose == Purpose.LEARN else None
