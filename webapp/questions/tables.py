@@ -56,7 +56,7 @@ def as_lines(content: bytes, file_name: str, *, answerable: bool | None) -> byte
 
 
 def typed_lines(text: str, *, answerable: bool | None) -> bytes:
-    """What was typed, a question a line with its answers behind semicolons, or pasted from a spreadsheet, as JSON lines.
+    """As `as_lines`, of what was typed (a question a line, its answers behind semicolons) or pasted from a spreadsheet.
 
     A first line that names the columns is not needed. RealmError, with the line, for what is no question.
     """

@@ -51,7 +51,7 @@ class UploadForm(forms.Form):
     leave_out_measured = forms.BooleanField(
         required=False,
         label="Leave out what is measured by",
-        help_text="Of a set to learn from: the questions that are in a set to measure by. Else the file is refused.",
+        help_text="Of a set to learn from: the questions that are in a set to measure by. Else all are refused.",
     )
     name = forms.CharField(
         required=False, max_length=100, help_text="Letters, digits, dots and dashes. Empty: after the file, or the day."
