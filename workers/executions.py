@@ -368,7 +368,7 @@ def _record_evaluation(job: Job, result: dict[str, Any]) -> dict[str, Any]:
             "state_id": _measured_state(job),
             "questions": parameters["questions"],
             "retriever": task.retriever,
-            "k": task.k,
+            "k": result["of"]["k"],
             "normalisation": result["of"]["normalisation"],
             "sample": task.sample,
             "asked": result["n"],

@@ -74,8 +74,8 @@ class Activity:
             self._print(message)
 
     def warn(self, message: str) -> None:
-        """Print a warning, also in quiet mode."""
-        self._print(f"error: {message}")
+        """Print a warning, also in quiet mode; the work goes on, and `error_sentence` does not take it for its end."""
+        self._print(f"warning: {message}")
 
     def _print(self, message: str) -> None:
         if self._line_open:

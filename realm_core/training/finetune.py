@@ -37,6 +37,7 @@ from realm_core.training.distributed import World
 from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
 from realm_core.training.identity import deciding, identity_of
 from realm_core.training.learnt_questions import files_by_name
+from realm_core.training.learnt_right import LearntRight
 from realm_core.training.loop import Loop, ParameterGroup, freeze, made_ready
 from realm_core.training.occurrences import find_all
 from realm_core.training.stage import Stage, in_run_folder, question_draw
@@ -119,12 +120,16 @@ def _finetune(task: Finetune, stage: Stage) -> None:
         **({} if score_scale is None else {"score_scale": score_scale}),
     )
     loop = stage.loop(groups, identity, steps=max(1, len(learnt) // config.batch) * config.epochs)
+    learnt_right = LearntRight(learnt, {name: len(own) for name, own in files.items()}, held_out)
+    learnt_right.ask(step, config.at_once, reporting)  # the loop has not resumed yet: these are the first parameters
     measured = _train(loop, step, learnt, held_out, config, world)
+    learnt_right.ask(step, config.at_once, reporting)
+    learnt_right.tell(reporting)
     recipe = (
         f"fine-tuned from {model.hash} with {found_by} on {len(learnt)} questions of {', '.join(files)}: "
         f"{config.model_dump()}"
     )
-    stage.publish(model, recipe, measured, questions=counted)
+    stage.publish(model, recipe, measured, questions={**counted, "sets": learnt_right.counts()})
 
 
 def _retriever(task: Finetune, model: Model, snapshot: Snapshot) -> tuple[Retriever, torch.Tensor | None, str]:
@@ -187,7 +192,7 @@ def _supervision(
     ):
         occurrences = everywhere.without(excluded_N)
         held = question_draw(question.question) < config.holdout
-        one = Supervised(own_ids[:limit], occurrences, group, ranking, expressions)
+        one = Supervised(own_ids[:limit], occurrences, group, ranking, expressions, question.question)
         if held:
             held_out.append(one)
         elif len(occurrences.rows_O):

@@ -46,7 +46,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Supervised:
-    """A question to train on. ids: its wordpieces; group: the question set that it comes from.
+    """A question to train on. ids: its wordpieces; group: the question set that it comes from; text: for messages.
 
     ranking: its blocks, if the query embedder does not retrieve. expressions: for answers that are regular
     expressions, which are matched in blocks that `occurrences` does not cover.
@@ -57,6 +57,7 @@ class Supervised:
     group: str
     ranking: Ranking | None = None
     expressions: Expressions | None = None
+    text: str = ""
 
     def within(self, rows_R: Array, excluded_N: Array) -> Occurrences:
         """Where its answers occur in these blocks, and perhaps in others."""

@@ -118,6 +118,7 @@ class Loop:
             epsilon=_ADAM_EPSILON,
         )
         self.step, self._saved_at = 0, 0.0
+        self._pauses: list[tuple[float, float]] = []  # in which nothing was trained that is kept
         self._row = _Row()
 
     def run(
@@ -169,6 +170,11 @@ class Loop:
             elif self._world.any(time.monotonic() - self._saved_at >= _LONGEST_UNSAVED_S, self._device):
                 self._save(measured)
         return measured or measure()
+
+    def trained_since(self, at: float) -> float:
+        """Seconds of this training since `at` (seconds since the epoch), without those before it was resumed."""
+        now = time.time()
+        return max(0.0, now - at - sum(max(0.0, end - max(begin, at)) for begin, end in self._pauses))
 
     @property
     def _device(self) -> torch.device:
@@ -247,6 +253,8 @@ class Loop:
             "parts": dict(self._identity.parts),
             "measured": measured,
             "row": dataclasses.asdict(row),
+            "saved_at": time.time(),
+            "pauses": self._pauses,
         }
         with new_folder(final) as temporary:
             save_tensors(temporary / _TENSORS, tensors)
@@ -298,6 +306,8 @@ class Loop:
             raise RealmError(f"{folder} belongs to another model: {error}.") from None
         self.step = state["step"]
         self._row = _Row(**state.get("row", {}))
+        if "saved_at" in state:
+            self._pauses = [*map(tuple, state["pauses"]), (state["saved_at"], time.time())]
         self._activity.say(f"{self.name}: resuming at step {self.step:,} of {self.steps:,}.")
         measured: dict[str, float] = state.get("measured", {})
         return measured

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import random
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -151,7 +150,7 @@ def _train(
         for part in world.averaged(replica, _parts(batch.part(own), config.at_once)):
             loss, figures = replica(part, current)
             weight = 0.0 if idle else world.weight(step.weight(part), step.weight(batch))
-            yield loss * weight, {**figures, **_lag(current, number), "sequences": 0 if idle else len(part)}
+            yield loss * weight, {**figures, **_lag(current, loop), "sequences": 0 if idle else len(part)}
 
     def measure() -> dict[str, float]:
         return _measure(step, held_out, index.before(loop.step), config.at_once)
@@ -192,10 +191,10 @@ def _parts(batch: MaskedSentences, at_once: int) -> Iterator[MaskedSentences]:
         yield batch.part(slice(start, start + at_once))
 
 
-def _lag(index: LiveIndex, step: int) -> dict[str, float]:
+def _lag(index: LiveIndex, loop: Loop) -> dict[str, float]:
     return {
-        "index_lag_steps": float(step - index.step),
-        "index_lag_s": max(0.0, time.time() - index.parameters_at),
+        "index_lag_steps": float(loop.step - index.step),
+        "index_lag_s": loop.trained_since(index.parameters_at),
     }
 
 

@@ -33,6 +33,7 @@ from realm_core.training.threads import builder_threads, noted
 
 _POLL_S = 0.2
 _LONGEST_PAUSE_S = 10.0  # between two attempts; each pause is twice as long as the one before
+_REASONS = ("error: ", "warning: ")  # how lines of a builder's log start that say why there is no new index
 _NICENESS = 10  # of a builder on a CPU: answering and training come first
 
 
@@ -171,7 +172,7 @@ class BuilderProcess:
         while not self._closed.is_set():
             death = self._builder.look()
             new = [line.decode(errors="replace") for line in self._log.take() if line]
-            lines = [line for line in new if death or line.startswith("error: ")]
+            lines = [line for line in new if death or line.startswith(_REASONS)]
             if death and not lines:
                 lines = [f"its builder {death}."]
             self._report(*lines[-1:])
@@ -183,4 +184,5 @@ class BuilderProcess:
         """Log why there is no new index, but not the same reason twice in a row."""
         if reason and reason != self._last_reason:
             self._last_reason = reason
-            self._activity.say(f"The index is not being renewed: {reason.removeprefix('error: ')}")
+            told = next((reason.removeprefix(one) for one in _REASONS if reason.startswith(one)), reason)
+            self._activity.say(f"The index is not being renewed: {told}")

@@ -87,7 +87,7 @@ class Stage:
         measured: dict[str, float],
         *,
         left: Sequence[str] = (),
-        **counted: Mapping[str, int],
+        **counted: Mapping[str, Any],
     ) -> None:
         """Save the trained model with one more line in its recipe, and remove what was kept for resuming.
 

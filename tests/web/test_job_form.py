@@ -71,6 +71,9 @@ def test_a_number_is_shown_with_its_unit_once() -> None:
     assert JobForm(KINDS["ict"], None, {}).fields["steps"].label == "Steps"  # the name is the unit
     own, default = differing(KINDS["ict"], {"steps": 2000, "batch": 64})
     assert (own, default) == ([("Steps", "2,000")], [("Batch (examples)", "64")])
+    own, default = differing(KINDS["ablate"], {"rows": ["realm", "bm25", "one of an earlier version"]})
+    assert (own, default) == ([("Rows", "REALM, BM25 + reader, one of an earlier version")], [])
+    assert not differing(KINDS["ablate"], {"rows": list(ROWS)})[0]
 
 
 def test_the_schema_has_the_unit_and_every_limit() -> None:
@@ -190,7 +193,7 @@ def test_what_is_typed_is_what_the_ablation_gets(staff: Person) -> None:
     told = {"rows": ["bm25", "baseline"], "ict.steps": 7, "finetune.repeat": {"learnt": 2}, "pretrain.title": True}
     assert got.items() >= (values | told).items() and got["mlm.steps"] == 1000
     page = staff.client.get(f"/manage/jobs/{Job.objects.get().pk}/").content.decode()
-    for name, value in (("ict: steps", "7"), ("Rows", "bm25, baseline")):
+    for name, value in (("ict: steps", "7"), ("Rows", "BM25 + reader, baseline (ORQA)")):
         assert f"<dt>{name}</dt><dd><strong>{value}</strong></dd>" in page
     again = staff.client.get(f"/manage/jobs/new/ablate/?from={Job.objects.get().pk}").content.decode()
     assert 'name="ict.steps" value="7"' in again

@@ -9,8 +9,8 @@ import pytest
 from realm_core.errors import RealmError
 from realm_core.evaluation.answering_code import answering_code
 from realm_core.evaluation.predictions import Prediction
-from realm_core.evaluation.tasks import Evaluate
 from realm_core.evaluation.why import CAUSES, UNANSWERABLE, Why
+from realm_core.model.config import ModelConfig
 from realm_core.model.tasks import OWN
 from tests.web.conftest import Person
 from tests.web.console import ANSWERS, another_model, measured, question_set, write_files
@@ -22,7 +22,7 @@ from webapp.evaluations.outcomes import Predicted
 from webapp.evaluations.service import Candidate, Differ
 from webapp.models import Collection, Deployment, Evaluation, Job, ModelVersion, Purpose, QuestionSet
 
-_K = Evaluate.model_fields["k"].default
+_K = ModelConfig().k
 pytestmark = pytest.mark.django_db
 
 
@@ -130,6 +130,14 @@ def test_an_edit_between_two_evaluations_is_told_of(both: tuple[Evaluation, Eval
     )
 
 
+def test_two_that_are_right_alike_do_not_differ_by_chance(both: tuple[Evaluation, Evaluation], staff: Person) -> None:
+    first, second = both
+    same = measured(second.model, first.index, first.questions, ANSWERS)  # type: ignore[arg-type]
+    alike = measured(first.model, first.index, first.questions, ANSWERS)  # type: ignore[arg-type]
+    page = staff.client.get(f"/manage/compare/{alike.pk}/{same.pk}/").content.decode()
+    assert "Both are right on the same questions: these 4 do not tell them apart." in page and "chance" not in page
+
+
 def test_pages_of_many_questions(
     both: tuple[Evaluation, Evaluation], staff: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,12 +170,16 @@ def test_choosing_models_leads_to_the_comparison_or_to_what_is_missing(staff: Pe
     assert job.created_by == staff.user
     page = staff.client.get("/manage/compare/", chosen).content.decode()
     assert f'under way: <a href="/manage/jobs/{job.pk}/">queued' in page and "Measure now" not in page
+    larger = staff.client.get("/manage/compare/", {**chosen, "sample": 200}).content.decode()
+    assert "plain-dev, all 4 questions" in larger and "under way" in larger and "Measure now" not in larger
     other = staff.client.get("/manage/compare/", {**chosen, "sample": 2}).content.decode()
     assert "under way" not in other and "Measure now" in other
     second = measured(tuned, now.index, questions, ANSWERS)
     response = staff.client.get("/manage/compare/", chosen)
     assert response["Location"] == f"/manage/compare/{first.pk}/{second.pk}/"
     assert staff.client.get("/manage/compare/", {**chosen, "sample": 2}).status_code == 200  # another sample is missing
+    larger = staff.client.get("/manage/compare/", {**chosen, "sample": 200})  # than the set
+    assert larger["Location"] == response["Location"]
     same = staff.client.get("/manage/compare/", {**chosen, "second": now.model_id})
     assert same.status_code == 422 and b"Choose another model" in same.content
     assert b"Choose another" not in staff.client.get("/manage/compare/", {"second": tuned.pk}).content  # not yet chosen

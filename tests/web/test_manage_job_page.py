@@ -77,6 +77,8 @@ def test_the_page_says_when_its_process_has_been_silent(staff: Person, ago_s: in
     running = job(state=JobState.RUNNING, progress=reported)
     shown = re.search(r"last reported (4\d|5\d) s ago", page(staff, running).content.decode())
     assert (shown is not None) == said
+    resumed = job(state=JobState.RUNNING, progress=reported, started_at=timezone.now())
+    assert "last reported" not in page(staff, resumed).content.decode()
     ended = job(state=JobState.STOPPED, progress=reported)
     assert "last reported" not in page(staff, ended).content.decode()
 

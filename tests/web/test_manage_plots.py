@@ -80,6 +80,14 @@ def test_the_axis_of_a_share_ends_where_shares_do(value: float) -> None:
     assert 100 * value in ticks and min(ticks) >= 0 and max(ticks) <= 100
 
 
+@pytest.mark.parametrize("steps", [(30,), (1, 2, 3), (10, 20, 30), (250, 500, 750, 1000)])
+def test_there_is_no_half_a_step(steps: tuple[int, ...]) -> None:
+    svg = drawing.lines_svg((drawing.Series("loss", 0, tuple((step, 0.5) for step in steps)),), along="step")
+    x_axis = svg[svg.index('id="matplotlib.axis_1"') : svg.index('id="matplotlib.axis_2"')]
+    ticks = re.findall(r">([\d.,]+)<", x_axis)
+    assert len(ticks) > 1 and all(tick.isdecimal() for tick in ticks)
+
+
 def test_a_figure_held_out_is_called_as_in_the_result(job: Job) -> None:
     measure(job, 10, finetune__held_out__span=0.5)
     (curve,) = plots.curves(job.pk)

@@ -78,6 +78,22 @@ def test_a_table_becomes_a_set(staff: Person, file_name: str, content: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("file_name", "name"),
+    [
+        ("our questions.csv", "our-questions"),
+        ("Fragen für März (2).csv", "Fragen-fur-Marz-2"),
+        ("..hidden.csv", "hidden"),
+        ("問題.csv", "questions"),
+    ],
+)
+def test_a_set_is_called_as_its_file_whatever_that_is_called(staff: Person, file_name: str, name: str) -> None:
+    """A refused upload has to be chosen again."""
+    file = SimpleUploadedFile(file_name, TABLE.encode())
+    page = staff.client.post(reverse("manage-questions"), {"file": file, "purpose": "learn"}, follow=True)
+    assert f"{name} was recorded: 2 questions." in page.content.decode()
+
+
+@pytest.mark.parametrize(
     ("content", "says"),
     [
         ("Which river?,Nile", "t.csv, line 1: it must name the columns: question, answer"),
@@ -97,6 +113,28 @@ def test_what_is_no_table_of_questions_is_refused(staff: Person, content: str, s
     response = staff.client.post(reverse("manage-questions"), {"file": file, "purpose": "learn"})
     assert response.status_code == 422 and says in response.content.decode() and not QuestionSet.objects.exists()
     assert "each further right answer in another column called answer" in response.content.decode()
+
+
+def test_questions_can_be_typed(staff: Person) -> None:
+    def typed(text: str, purpose: str = "learn", **more: Any) -> str:
+        form = {"typed": text, "purpose": purpose, "name": "", **more}
+        return staff.client.post(reverse("manage-questions"), form, follow=True).content.decode()
+
+    page = typed(
+        "Question;Answer\r\nWhich river?; Nile;the Nile\r\n\r\n Which hill, if any?\tCalton Hill\t \r\n", name="ours"
+    )
+    made = QuestionSet.objects.get()
+    assert "ours was recorded: 2 questions." in page
+    assert [json.loads(line) for line in resolve(made.path).read_text().splitlines()] == [
+        {"question": "Which river?", "answers": ["Nile", "the Nile"]},
+        {"question": "Which hill, if any?", "answers": ["Calton Hill"]},
+    ]
+    assert "Line 2 has no answer: only sets to measure by" in (page := typed("Who?; I\nHow old is my sister?"))
+    assert "How old is my sister?</textarea>" in page  # nothing is lost
+    assert "typed-20" in typed("How old is my sister?", "measure") and QuestionSet.objects.count() == 2
+    assert "Choose a file, or type." in typed("")
+    file = SimpleUploadedFile("t.csv", TABLE.encode())
+    assert "not both" in typed("Who?; I", file=file) and QuestionSet.objects.count() == 2
 
 
 def test_a_table_to_measure_by_has_questions_without_an_answer(tmp_path: Path) -> None:

@@ -97,7 +97,9 @@ def test_a_training_learns_from_the_documents_that_were_added(work: Work, kind: 
         parameters |= {"corpus": work.corpus.pk, "at_once": 2}
     job = jobs.start(kind, {**parameters, "holdout": 0.0}, by=None)
     result = run(job)
-    assert result["questions"] == {"given": 5, "learnt": 4, "held_out": 0}
+    counted = {"given": 5, "learnt": 4, "held_out": 0}
+    of_its_set = {"sets": {learn.name: {**counted, "right_before": 0, "right_after": 0}}} if kind == "finetune" else {}
+    assert result["questions"] == counted | of_its_set
     assert EXECUTIONS[kind].record(job, result)["questions"] == result["questions"]
 
 

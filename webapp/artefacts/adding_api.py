@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
 from typing import Any, Final
 
 from rest_framework.parsers import MultiPartParser
@@ -59,7 +58,7 @@ class AddingQuestionSets(OperatorView):
     )
     def post(self, request: Request, body: dict[str, Any]) -> Response:
         file, purpose = body["file"], body["purpose"]
-        name = body["name"] or PurePath(file.name).stem
+        name = body["name"] or questions.name_after(file.name)
         new = not QuestionSet.objects.filter(name=name).exists()
         content = questions.lines_of(file.read(), file.name, purpose)
         left_out, origin = body["leave_out_measured"], body["origin"]

@@ -126,7 +126,7 @@ def latest_figures(model: ModelVersion) -> list[Evaluation]:
     own = {OWN, own_normalisation(model)}
     newest: dict[int, Evaluation] = {}
     for one in model.evaluations.all():
-        reads = (one.retriever, one.k, one.sample) == ("dense", own_k(model, one.corpus), 0)
+        reads = (one.retriever, one.k, one.drawn) == ("dense", own_k(model, one.corpus), 0)
         if reads and one.normalisation in own:
             newest.setdefault(one.questions_id, one)
     return list(newest.values())
@@ -160,7 +160,7 @@ def why_not_comparable(first: Evaluation, second: Evaluation) -> str:
     """The reason, in a sentence; empty if they can be compared."""
     if first.questions_id != second.questions_id:
         return f"They were asked different questions: {first.questions.name} and {second.questions.name}."
-    if first.sample != second.sample:
+    if first.drawn != second.drawn:
         return "They were asked different samples of the questions."
     if first.retriever != second.retriever:
         return f"They used different retrievers: {first.retriever} and {second.retriever}."
@@ -235,7 +235,7 @@ def find(candidate: Candidate, questions: QuestionSet, sample: int) -> Evaluatio
     """The newest evaluation of a candidate, over the corpus as it is now, with as many blocks as a question reads."""
     now, reads = (candidate.corpus.pk, candidate.state_id()), own_k(candidate.model, candidate.corpus)
     for evaluation in measured(candidate, questions=questions):
-        if (evaluation.sample, evaluation.k) == (sample, reads) and asked_of(evaluation) == now:
+        if (evaluation.drawn, evaluation.k) == (questions.drawn(sample), reads) and asked_of(evaluation) == now:
             return evaluation
     return None
 
@@ -262,16 +262,17 @@ def measure_missing(
     """
     if questions.purpose != Purpose.MEASURE:
         raise RealmError(f"{questions.name} is a set to train on; models are not measured by it.")
+    drawn = questions.drawn(sample)
     there, started = [], []
     for candidate in candidates:
-        evaluation = find(candidate, questions, sample)
+        evaluation = find(candidate, questions, drawn)
         if evaluation is not None:
             there.append(evaluation)
             continue
         index = candidate.index()
         if index is None:
             raise RealmError(f"{candidate.corpus.name} has no index for {candidate.model}; build one first.")
-        parameters = {"index": index.pk, "model": candidate.model.pk, "questions": questions.pk, "sample": sample}
+        parameters = {"index": index.pk, "model": candidate.model.pk, "questions": questions.pk, "sample": drawn}
         try:
             started.append(jobs.start(JobKind.EVALUATE, parameters, by=by))
         except jobs.AlreadyActive as active:

@@ -119,7 +119,9 @@ def compare(request: HttpRequest) -> HttpResponse:
         missing = [candidate for candidate, there in zip(form.candidates(), found, strict=True) if there is None]
     context: dict[str, Any] = {"form": form, "missing": missing, "enough": _enough()}
     if missing:
-        asked = {"questions": form.cleaned_data["questions"].pk, "sample": form.cleaned_data["sample"]}
+        drawn = form.cleaned_data["questions"].drawn(form.cleaned_data["sample"])
+        asked = {"questions": form.cleaned_data["questions"].pk, "sample": drawn}
+        context["drawn"] = drawn
         under_way = comparing.evaluations_under_way(missing)
         context["measuring"] = [job for job in under_way if asked.items() <= job.parameters.items()]
     return render(request, "manage/compare.html", context, status=422 if form.errors else 200)

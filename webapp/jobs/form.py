@@ -318,7 +318,9 @@ def differing(kind: Kind, parameters: Mapping[str, Any]) -> tuple[list[tuple[str
         if one.name in parameters:
             value = parameters[one.name]
             label = _with_unit(_label(one.name), one)
-            (default if value == one.default else own).append((label, _formatted(value)))
+            # Choices are called as in the form.
+            shown = [one.limit.called.get(it, it) for it in value] if isinstance(value, list) else value
+            (default if value == one.default else own).append((label, _formatted(shown)))
     return own, default
 
 

@@ -257,7 +257,8 @@ def progress(job: Job) -> dict[str, Any]:
     running = job.state == JobState.RUNNING
     # What an attempt before has reported says nothing of the pace of this one.
     anew = job.started_at is not None and said.get("time", 0) < job.started_at.timestamp()
-    silent_s = timezone.now().timestamp() - said.get("time", 0) if running and said.get("time") else 0
+    began = job.started_at.timestamp() if job.started_at else 0  # nor is its silence this one's
+    silent_s = timezone.now().timestamp() - max(said["time"], began) if running and said.get("time") else 0
     return {
         "done": done,
         "total": total,

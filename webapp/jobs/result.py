@@ -88,6 +88,7 @@ def figures(job: Job) -> list[tuple[str, str]]:
     questions, passages, of = job.result.get("questions"), job.result.get("passages"), "Held out"
     if isinstance(questions, dict):  # an ablation has a list
         named.append(("Questions learnt", f"{questions['learnt']:,} of {questions['given']:,}"))
+        named += [(f"Learnt from {name}", _learnt(counts)) for name, counts in questions.get("sets", {}).items()]
         of = f"{questions['held_out']:,} held out"
     if passages:
         named.append(("Passages learnt from", intcomma(passages["learnt"])))
@@ -98,6 +99,16 @@ def figures(job: Job) -> list[tuple[str, str]]:
         named.append(("Index replaced while it was trained", _times_replaced(job)))
     in_order = sorted(held_out.items(), key=lambda one: _in_order(one[0]))
     return named + [(f"{of}: {_label(name)}", _formatted(name, value)) for name, value in in_order]
+
+
+def _learnt(counts: Mapping[str, int]) -> str:
+    """How many questions of a set were learnt; of a small set, how many the model had right before, and has now."""
+    text = f"{counts['learnt']:,} of {counts['given']:,}"
+    if counts["held_out"]:
+        text += f", {counts['held_out']:,} held out"
+    if "right_after" in counts:
+        text += f"; right before: {counts['right_before']:,}, now: {counts['right_after']:,}"
+    return text
 
 
 def _in_order(name: str) -> list[tuple[int, str]]:

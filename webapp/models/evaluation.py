@@ -47,6 +47,11 @@ class Evaluation(models.Model):
         return f"{self.model} on {self.questions.name}: exact match {self.exact_match:.1%}"
 
     @property
+    def drawn(self) -> int:
+        """How many of the questions were drawn; 0: the whole set was asked, also if `sample` is larger."""
+        return self.questions.drawn(self.sample)
+
+    @property
     def unanswerable(self) -> int:
         """How many of the questions have no answer: silence is right there, and no block can be found."""
         return int(self.figures.get("unanswerable", 0))

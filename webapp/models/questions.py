@@ -33,3 +33,7 @@ class QuestionSet(models.Model):
     def __str__(self) -> str:
         plural = "" if self.questions == 1 else "s"
         return f"{self.name} ({self.questions:,} question{plural}, {self.get_purpose_display()})"
+
+    def drawn(self, sample: int) -> int:
+        """The size of a sample; 0: the whole set, as of a sample of at least as many questions as there are."""
+        return 0 if sample >= self.questions else sample

@@ -60,7 +60,9 @@ def height(lines: int) -> int:
 
 @lru_cache(maxsize=_DRAWINGS_KEPT)
 def lines_svg(lines: tuple[Series, ...], *, along: str, unit: str = "", share: bool = False) -> str:
-    """Line chart. along: label of x. unit: of the values; share: the values are from 0 to 1."""
+    """Line chart. along: label of x, which counts something. unit: of the values; share: they are from 0 to 1."""
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
+
     with _drawing, _figure(height(len(lines))) as (axes, done):
         for line in lines:
             draw_line(
@@ -74,9 +76,8 @@ def lines_svg(lines: tuple[Series, ...], *, along: str, unit: str = "", share: b
                 label=line.name,
             )
         axes.set_xlabel(along, loc="right")
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         if share:
-            from matplotlib.ticker import PercentFormatter
-
             axes.yaxis.set_major_formatter(PercentFormatter(1, symbol="\N{NO-BREAK SPACE}%"))
             low, high = axes.get_ylim()  # around equal values it reaches beyond what a share can be
             room = 0.02 * (min(high, 1) - max(low, 0))  # for the line's width

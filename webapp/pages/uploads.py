@@ -20,10 +20,18 @@ class FileField(forms.FileField):
     _of_what = ""
 
     def __init__(
-        self, *, largest_bytes: int, instead: Callable[[], str], help_text: str, label: str | None = None
+        self,
+        *,
+        largest_bytes: int,
+        instead: Callable[[], str],
+        help_text: str,
+        label: str | None = None,
+        required: bool = True,
     ) -> None:
         self.largest_bytes, self._instead = largest_bytes, instead
-        super().__init__(label=label, help_text=f"{help_text} At most {self._largest}{self._of_what}.")
+        super().__init__(
+            label=label, required=required, help_text=f"{help_text} At most {self._largest}{self._of_what}."
+        )
 
     def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
         """Those by which `console.js` keeps what is too large from being sent."""

@@ -10,9 +10,10 @@ import hashlib
 import json
 import re
 import tempfile
+import unicodedata
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser, User
@@ -32,7 +33,9 @@ from webapp.questions import tables
 from webapp.storage.places import portable, questions_dir, resolve
 
 LARGEST_FILE_BYTES = 64 * 2**20  # of an upload; larger ones are recorded on the server
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
+_LONGEST_NAME = 100
+_NAME = re.compile(rf"[A-Za-z0-9][\w.-]{{0,{_LONGEST_NAME - 1}}}", re.ASCII)
+_UNFIT = re.compile(r"[^\w.-]+", re.ASCII)
 _AT_ONCE = 500  # rows of feedback read from the database together, each with the blocks of its answer
 _SHOWN = 80  # characters of a question shown in a message
 
@@ -45,18 +48,29 @@ def record_file(
     origin: str = "",
     leave_out_measured: bool = False,
 ) -> QuestionSet:
-    """Record the questions of a file under `name` (default: the file's, without its ending). As `record`."""
+    """Record the questions of a file under `name` (default: `name_after` the file). As `record`."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise RealmError(f"{path} cannot be read: {error.strerror}.") from None
     content = lines_of(content, path.name, purpose)
-    return record(content, name or path.stem, purpose, origin=origin, leave_out_measured=leave_out_measured)
+    return record(content, name or name_after(path.name), purpose, origin=origin, leave_out_measured=leave_out_measured)
+
+
+def name_after(file_name: str) -> str:
+    """A set's name after its file's, without the ending: accents go, what else it cannot have becomes a dash."""
+    plain = unicodedata.normalize("NFKD", PurePath(file_name).stem).encode("ascii", "ignore").decode()
+    return _UNFIT.sub("-", plain).strip("-._")[:_LONGEST_NAME] or "questions"
 
 
 def lines_of(content: bytes, file_name: str, purpose: str) -> bytes:
     """What a file has as JSON lines: a table's rows, where it is one by its name. RealmError as `tables.as_lines`."""
     return tables.as_lines(content, file_name, answerable=_answerable(purpose))
+
+
+def typed_lines(text: str, purpose: str) -> bytes:
+    """What was typed as JSON lines. RealmError as `tables.typed_lines`."""
+    return tables.typed_lines(text, answerable=_answerable(purpose))
 
 
 def _answerable(purpose: str) -> bool | None:

@@ -55,6 +55,22 @@ def as_lines(content: bytes, file_name: str, *, answerable: bool | None) -> byte
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in made).encode()
 
 
+def typed_lines(text: str, *, answerable: bool | None) -> bytes:
+    """As `as_lines`, of what was typed (a question a line, its answers behind semicolons) or pasted from a spreadsheet.
+
+    A first line that names the columns is not needed. RealmError, with the line, for what is no question.
+    """
+    made: list[dict[str, Any]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        question, *answers = (cell.strip() for cell in line.split("\t" if "\t" in line else ";"))
+        if (question or any(answers)) and (number > 1 or question.lower() != "question"):
+            made.append({"question": question, "answers": [answer for answer in answers if answer]})
+            if not made[-1]["answers"] and answerable:
+                raise RealmError(f"Line {number} has no answer: only sets to measure by have such questions.")
+            checked_question(made[-1], f"Line {number}", answerable=answerable)
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in made).encode()
+
+
 def _delimiter(text: str) -> str:
     """The one of tab, semicolon and comma that the first line has most of."""
     first = text.partition("\n")[0]

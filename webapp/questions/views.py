@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from itertools import islice
-from pathlib import PurePath
-from typing import Final
+from typing import Any, Final
 
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
 
 from realm_core.errors import RealmError
 from realm_core.questions.question_file import read_questions
@@ -24,6 +24,7 @@ from webapp.questions.tables import COLUMNS
 from webapp.storage.places import resolve
 
 _FILE: Final = FileField(
+    required=False,
     largest_bytes=questions.LARGEST_FILE_BYTES,
     instead=lambda: "larger ones are recorded on the server with manage.py register_questions",
     help_text="JSON lines, a question each: question, answers (a list), and title or context if known; or a table, CSV "
@@ -34,19 +35,37 @@ _SHOWN: Final = 20
 
 
 class UploadForm(forms.Form):
+    """Questions, in a file or typed."""
+
     file = _FILE
+    typed = forms.CharField(
+        required=False,
+        label="Or typed here",
+        widget=forms.Textarea({"rows": 4, "dir": "auto", "spellcheck": "false"}),
+        help_text="A question a line, and behind it each right answer after a semicolon: “Who wrote Faust?; Goethe”. "
+        "Columns that are copied from a spreadsheet will do, too.",
+    )
     purpose = forms.ChoiceField(
         choices=Purpose.choices, help_text="Models are never trained on questions that they are measured by."
     )
     leave_out_measured = forms.BooleanField(
         required=False,
         label="Leave out what is measured by",
-        help_text="Of a set to learn from: the questions that are in a set to measure by. Else the file is refused.",
+        help_text="Of a set to learn from: the questions that are in a set to measure by. Else all are refused.",
     )
-    name = forms.CharField(required=False, max_length=100, help_text="Empty: the file’s name without its ending.")
+    name = forms.CharField(
+        required=False, max_length=100, help_text="Letters, digits, dots and dashes. Empty: after the file, or the day."
+    )
     origin = forms.CharField(
         required=False, max_length=200, help_text="Where the questions came from, and their licence."
     )
+
+    def clean(self) -> dict[str, Any]:
+        values = self.cleaned_data
+        if "file" in values and bool(values["file"]) == bool(values.get("typed")):
+            both = values["file"] is not None
+            self.add_error("file", "Give a file or type questions, not both." if both else "Choose a file, or type.")
+        return values
 
 
 @allow_larger_body(_FILE.body_bytes, Action.CURATE)
@@ -57,17 +76,20 @@ def question_list(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         file, name = form.cleaned_data["file"], form.cleaned_data["name"]
         try:
-            content = questions.lines_of(file.read(), file.name or "", form.cleaned_data["purpose"])
+            if file is not None:
+                content = questions.lines_of(file.read(), file.name or "", form.cleaned_data["purpose"])
+            else:
+                content = questions.typed_lines(form.cleaned_data["typed"], form.cleaned_data["purpose"])
             made = questions.record(
                 content,
-                name or PurePath(file.name or "").stem,
+                name or questions.name_after(file.name or "" if file else f"typed-{timezone.now():%Y-%m-%d}"),
                 form.cleaned_data["purpose"],
                 origin=form.cleaned_data["origin"],
                 leave_out_measured=form.cleaned_data["leave_out_measured"],
                 by=staff_member(request),
             )
         except RealmError as error:
-            form.add_error("file", str(error))
+            form.add_error("typed" if file is None else "file", str(error))
         else:
             messages.success(request, _recorded(made))
             if left_out := sum(bool(line.strip()) for line in content.splitlines()) - made.questions:

@@ -14,6 +14,7 @@ from realm_core.errors import RealmError, Stopped
 from realm_core.files import disk_errors, publish_folder, read_json, write_json
 from realm_core.runs import activity as activity_module
 from realm_core.runs.activity import Activity
+from realm_core.runs.folder import RunFolder
 
 
 @pytest.fixture
@@ -49,6 +50,13 @@ def test_what_was_too_soon_to_be_reported_is_when_it_stops(tmp_path: Path, clock
     with pytest.raises(Stopped):
         activity.check()
     assert read_json(tmp_path / "progress.json")["done"] == 3
+
+
+def test_a_warning_is_not_taken_for_the_reason_of_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Activity(tmp_path, quiet=True).warn("The index was never replaced.")
+    folder = RunFolder(tmp_path)
+    folder.log_file.write_text(capsys.readouterr().err)
+    assert folder.log_file.read_text() == "warning: The index was never replaced.\n" and folder.error_sentence() is None
 
 
 def test_a_slow_rate_is_not_shown_as_none(

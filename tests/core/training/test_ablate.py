@@ -129,9 +129,9 @@ def test_a_row_whose_index_was_never_replaced_is_told_of(
     case = Case(towns, tmp_path)
     case.run("realm")
     (sentence,) = [line for line in capsys.readouterr().err.splitlines() if "refreshes: 0" in line]
-    assert sentence.startswith("error: pretrain-realm ended with the index that it started with")
+    assert sentence.startswith("warning: pretrain-realm ended with the index that it started with")
     said = (case.output / "results.md").read_text().partition("The stages.")[2]
-    assert said.rstrip().endswith(sentence.removeprefix("error: "))
+    assert said.rstrip().endswith(sentence.removeprefix("warning: "))
 
 
 @pytest.mark.parametrize("rows", [["stale"], list(ROWS)])

@@ -218,6 +218,26 @@ def test_stopped_and_resumed_it_comes_to_the_same_numbers(tmp_path: Path) -> Non
     assert not torch.equal(resumed.matrix, whole.matrix)
 
 
+def test_the_time_that_a_training_lay_stopped_is_not_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the age of its index would jump by a night."""
+    module, now = Numbers(), 1000.0
+    monkeypatch.setattr(time, "time", lambda: now)
+
+    def losses_of(step: int) -> Losses:
+        nonlocal now
+        now += 10
+        yield module.total(), {}
+
+    for steps, night in ((3, 50_000.0), (5, 40_000.0)):
+        with pytest.raises(Stopped):
+            loop_of(module, tmp_path, Stopping(steps), steps=12, checkpoint_every=100).run(losses_of, dict)
+        now += night
+    loop = loop_of(module, tmp_path, steps=12, checkpoint_every=100)
+    loop.run(losses_of, dict)
+    assert loop.trained_since(1000) == 120 and loop.trained_since(now - 20) == 20
+    assert loop.trained_since(1030 + 25_000) == 90  # from the midst of the first night
+
+
 def test_slow_steps_are_kept_although_the_next_checkpoint_is_far(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -251,7 +251,7 @@ def test_what_a_builder_cannot_do_is_in_its_log_and_in_the_trainers(towns: Towns
     with refresh.BuilderProcess(tmp_path, towns.corpus, CPU, activity):
         wait_until(lambda: bool(activity.said))
     wanted = f"{weights} is damaged: its checksum is not the one in config.json. Trying again."
-    assert f"error: {wanted}\n" in (tmp_path / "builder.log").read_text()
+    assert f"warning: {wanted}\n" in (tmp_path / "builder.log").read_text()
     assert activity.said == [f"The index is not being renewed: {wanted}"]
 
 
