@@ -139,13 +139,12 @@ def own_normalisation(model: ModelVersion) -> str:
 
 
 def own_k(model: ModelVersion, corpus: CorpusSnapshot) -> int:
-    """The number of blocks that the model reads over a corpus, from their folders; 0 if they cannot be read."""
-    config = _config(model)
+    """The number of blocks that the model reads over a corpus, from their folders; the usual one if these are away."""
     try:
         origin = origin_of(read_json(resolve(corpus.path) / "manifest.json"))
     except RealmError:
-        return 0
-    return 0 if config is None else config.at(origin).k
+        origin = ""
+    return (_config(model) or ModelConfig()).at(origin).k
 
 
 def _config(model: ModelVersion) -> ModelConfig | None:
