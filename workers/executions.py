@@ -283,8 +283,14 @@ def _source(name: str) -> Path:
 
 
 def _record_corpus(job: Job, result: dict[str, Any]) -> dict[str, Any]:
-    """The snapshot; ingesting the same articles again finds the existing one."""
-    corpus = record_corpus(Path(result["path"]), job=job)
+    """The snapshot; ingesting the same articles again finds the existing one, and another of them goes."""
+    folder = Path(result["path"])
+    removed = None if folder.exists() else CorpusSnapshot.objects.filter(snapshot_id=folder.name).first()  # by a retry
+    corpus = removed or record_corpus(folder, job=job)
+    if removed is None and not resolve(corpus.path).samefile(folder):
+        from realm_core.corpus.store import remove_snapshot  # loads pyarrow
+
+        remove_snapshot(folder)  # the record is of the other
     return {"corpus": corpus.pk, "snapshot": corpus.snapshot_id, "articles": corpus.articles, "blocks": corpus.blocks}
 
 

@@ -44,15 +44,14 @@ def ingest(
     processes: number of worker processes; 1 works in this process, None starts one per processor.
     articles_at_most: read only so many, from the first on, unless it is 0; `share` in the manifest is what part of the
     source these are.
-    An existing snapshot of the same source, options and rules is returned at once, whatever its name: a second one of
-    the same articles would be recorded nowhere.
+    An existing snapshot of the same source, options and rules is returned at once.
     """
     if not name or name.startswith(".") or "/" in name or "\0" in name:
         raise RealmError(f"{name!r} cannot be a corpus's name: it becomes a folder's name.")
     fingerprint = f"rules {_RULES}, {MAX_WORDPIECES}/{MAX_TITLE_WORDPIECES} wordpieces, {source.fingerprint()}"
     if articles_at_most:
         fingerprint += f", {articles_at_most} articles at most"
-    existing = _existing(output, fingerprint)
+    existing = _existing(output / name, fingerprint)
     if existing is not None:
         activity.say(f"The snapshot of {source.name} exists already: {existing}")
         put_folder(existing)  # where it was removed from the store, or made before there was one
@@ -75,7 +74,7 @@ def ingest(
             _fill(work, source, activity, processes, articles_at_most)
         if work.share < 1:
             description["share"] = work.share
-        final, is_new = SnapshotWriter(work, description, activity).publish(output)
+        final, is_new = SnapshotWriter(work, description, activity).publish(output / name)
         work.remove()
     if not is_new:
         activity.say(f"The same snapshot exists already: {final}")
@@ -105,11 +104,11 @@ def _fill(work: WorkFolder, source: ArticleSource, activity: Activity, processes
     activity.progress(work.position, work.position, "pages", f"{work.blocks:,} blocks")
 
 
-def _existing(corpora: Path, fingerprint: str) -> Path | None:
+def _existing(folder: Path, fingerprint: str) -> Path | None:
     """The published snapshot with this fingerprint, if there is one."""
-    for folder in tables.published(corpora):
-        if read_json(folder / tables.MANIFEST_FILE).get("fingerprint") == fingerprint:
-            return folder
+    for manifest in sorted(folder.glob(f"*/{tables.MANIFEST_FILE}")):
+        if read_json(manifest).get("fingerprint") == fingerprint:
+            return manifest.parent
     return None
 
 

@@ -44,11 +44,6 @@ UNFINISHED_ARTICLES_SCHEMA = ARTICLES_SCHEMA.append(stated_field())
 UNFINISHED_BLOCKS_SCHEMA = BLOCKS_SCHEMA.append(pa.field("links", pa.list_(pa.int32())))
 
 
-def published(corpora: Path, snapshot_id: str = "[!.]*") -> list[Path]:
-    """The published snapshots below the folder of all corpora, or those of one id, whatever their names."""
-    return sorted(manifest.parent for manifest in corpora.glob(f"[!.]*/{snapshot_id}/{MANIFEST_FILE}"))
-
-
 def tokens_folder(snapshot: Path) -> Path:
     """Where the wordpieces of a snapshot are cached: hidden, beside its folder."""
     return snapshot.with_name(f".{snapshot.name}.tokens")

@@ -159,35 +159,26 @@ class SnapshotWriter:
         self._activity = activity
         self._folder = work.path / "snapshot"
 
-    def publish(self, corpora: Path) -> tuple[Path, bool]:
-        """Publish `corpora`/NAME/SNAPSHOT_ID; returns the path, and False if the same snapshot existed already.
-
-        One under another name is the same, unless it was made without links that this one has.
-        """
+    def publish(self, name_folder: Path) -> tuple[Path, bool]:
+        """Publish `name_folder`/SNAPSHOT_ID; returns the path, and False if the same snapshot existed already."""
         remove_folder(self._folder)
         with disk_errors(self._folder):
             self._folder.mkdir()
             writer, snapshot_id = self._concatenate(self._survey())
             if writer.blocks == 0:
                 raise RealmError(f"The source {self._description['source']} contains no article with text.")
-        final = corpora / self._description["name"] / snapshot_id
-        if (there := self._there(final, corpora, links=bool(writer.links))) is not None:
-            put_folder(there)
-            return there, False
+        final = name_folder / snapshot_id
+        if final.exists():
+            if writer.links and not read_json(final / tables.MANIFEST_FILE).get("links"):
+                self._activity.say(f"{final} was made without links; ingest under another name to have them too.")
+            put_folder(final)
+            return final, False
         manifest = writer.manifest(snapshot_id, self._description)
         write_json(self._folder / tables.MANIFEST_FILE, manifest, sealed=True)
-        with disk_errors(final):
-            final.parent.mkdir(parents=True, exist_ok=True)
+        with disk_errors(name_folder):
+            name_folder.mkdir(parents=True, exist_ok=True)
         publish(self._folder, final)
         return final, True
-
-    def _there(self, final: Path, corpora: Path, *, links: bool) -> Path | None:
-        """The same snapshot if it exists already. links: whether this one has links."""
-        if final.exists():
-            if links and not _has_links(final):
-                self._activity.say(f"{final} was made without links; ingest under another name to have them too.")
-            return final
-        return next((one for one in tables.published(corpora, final.name) if not links or _has_links(one)), None)
 
     def _parts(self) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         """Articles and blocks of each part; the blocks' article rows are relative to the part."""
@@ -241,10 +232,6 @@ class SnapshotWriter:
         if repeated_blocks:
             self._activity.say(f"{repeated_blocks:,} blocks repeat an earlier title and text: stored once.")
         return writer, digest.hexdigest()[:16]
-
-
-def _has_links(snapshot: Path) -> bool:
-    return bool(read_json(snapshot / tables.MANIFEST_FILE).get("links"))
 
 
 def _links(blocks: pa.RecordBatch, first_row: int) -> Links:

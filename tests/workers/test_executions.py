@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from realm_core.corpus.store import Snapshot
 from realm_core.files import read_json
 from realm_core.model.checkpoint import load_model
 from realm_core.model.identity import read_hashes
@@ -24,7 +25,7 @@ from tests.workers.work import QUICK, Work, source
 from webapp.jobs import service as jobs
 from webapp.models import CorpusSnapshot, Evaluation, Job, JobKind, ModelVersion, Schedule, SpanSet, Trigger
 from webapp.schedules import service as scheduling
-from webapp.storage.places import resolve, sources_dir
+from webapp.storage.places import corpora_dir, resolve, sources_dir
 from workers import devices
 from workers.executions import EXECUTIONS, parameters_of
 from workers.job_run import JobRun, Timing
@@ -142,6 +143,10 @@ def test_a_corpus_is_ingested_and_its_spans_are_found(work: Work) -> None:
     told = {"source": "jsonl", "file": "villages.jsonl", "corpus_name": "villages", "licence": "CC0"}
     corpus = CorpusSnapshot.objects.get(job=done(JobKind.INGEST, told))
     assert (corpus.name, corpus.articles, corpus.licence) == ("villages", 30, "CC0")
+    again = done(JobKind.INGEST, told | {"corpus_name": "again"})  # the same articles
+    assert (again.result["corpus"], CorpusSnapshot.objects.filter(name="again").count()) == (corpus.pk, 0)
+    assert [folder.name for folder in corpora_dir().glob("*/" + corpus.snapshot_id)] == [corpus.snapshot_id]
+    assert Snapshot.verified(resolve(corpus.path)).snapshot_id == corpus.snapshot_id
     spans = SpanSet.objects.get(job=done(JobKind.SPANS, {"corpus": work.corpus.pk, "tagger": "dates", "blocks": 20}))
     assert (spans.corpus, spans.blocks, spans.tagger) == (work.corpus, 20, "dates")
     assert spans.spans > 0 and (resolve(spans.path) / "manifest.json").exists()

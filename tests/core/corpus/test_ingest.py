@@ -289,21 +289,6 @@ def test_the_same_articles_from_another_source_are_the_same_snapshot(tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == ["n"]
 
 
-def test_the_same_articles_under_another_name_are_not_stored_twice(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = JsonLinesSource(rows_file(tmp_path / "rows.jsonl", 20))
-    corpora = tmp_path / "corpora"
-    first = ingest(rows, name="first", output=corpora, activity=Activity(), processes=1)
-    assert ingest(rows, name="other", output=corpora, activity=Activity(), processes=1) == first
-    renamed = rows_file(tmp_path / "renamed.jsonl", 20)
-    renamed.write_text(renamed.read_text() + "\n")  # another file, so another fingerprint
-    other = JsonLinesSource(renamed)
-    assert ingest(other, name="third", output=corpora, activity=Activity(), processes=1) == first
-    assert [path.name for path in corpora.iterdir()] == ["first"]
-    assert capsys.readouterr().err.count(str(first)) == 2  # it says which one there is
-
-
 def test_concurrent_ingests_are_refused(tmp_path: Path) -> None:
     source = InMemorySource([RawArticle("1", "T", "", "Text.")], name="n")
     with work.WorkFolder(tmp_path, "n", "x"), pytest.raises(RealmError, match="Another process"):

@@ -122,7 +122,7 @@ def test_a_batch_may_say_where_for_all_and_for_one(board: Collection, outsider: 
         "questions": [
             QUESTION,
             {"question": QUESTION, "collections": ["tiny"]},
-            {"question": "?", "collections": ["x"]},
+            {"question": "Where?", "collections": ["x"]},
         ],
         "k": 20,
         "collections": ["travel"],
