@@ -4,4 +4,4 @@ A library and a command line (`python -m realm_core`); it knows neither Django n
 imported here, so that light parts (corpus, text, errors) load without torch.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
