@@ -27,7 +27,7 @@ from realm_core.tasks import JOBS
 from webapp.artefacts.registering import record_corpus, record_index, record_model, record_spans
 from webapp.documents import folding
 from webapp.kinds import KINDS, Parameters
-from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, Job, ModelVersion
+from webapp.models import CorpusSnapshot, CorpusState, Evaluation, IndexGeneration, Job, ModelVersion
 from webapp.purges.masks import purged_ids
 from webapp.questions import service as questions
 from webapp.schedules import service as scheduling
@@ -287,11 +287,17 @@ def _record_corpus(job: Job, result: dict[str, Any]) -> dict[str, Any]:
     folder = Path(result["path"])
     removed = None if folder.exists() else CorpusSnapshot.objects.filter(snapshot_id=folder.name).first()  # by a retry
     corpus = removed or record_corpus(folder, job=job)
-    if removed is None and not resolve(corpus.path).samefile(folder):
+    if removed is None and not resolve(corpus.path).samefile(folder) and not _is_edited(folder):
         from realm_core.corpus.store import remove_snapshot  # loads pyarrow
 
         remove_snapshot(folder)  # the record is of the other
     return {"corpus": corpus.pk, "snapshot": corpus.snapshot_id, "articles": corpus.articles, "blocks": corpus.blocks}
+
+
+def _is_edited(snapshot: Path) -> bool:
+    """Whether edits are above this folder, by whose name they find it."""
+    states = CorpusState.objects.filter(state__base__snapshot=snapshot.name, state__name=snapshot.parent.name)
+    return bool(states.exists())
 
 
 def _record_index(job: Job, result: dict[str, Any]) -> dict[str, Any]:

@@ -139,11 +139,8 @@ def own_normalisation(model: ModelVersion) -> str:
 
 
 def own_k(model: ModelVersion, corpus: CorpusSnapshot) -> int:
-    """The number of blocks that the model reads over a corpus, from their folders; the usual one if these are away."""
-    try:
-        origin = origin_of(read_json(resolve(corpus.path) / "manifest.json"))
-    except RealmError:
-        origin = ""
+    """The number of blocks that the model reads over a corpus; the usual one if the model's folder is away."""
+    origin = origin_of({"source": corpus.source, "language": corpus.language, "name": corpus.name})
     return (_config(model) or ModelConfig()).at(origin).k
 
 

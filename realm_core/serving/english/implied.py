@@ -25,7 +25,7 @@ _ASKS_COUNTRY = re.compile(
 _ASKS_INSTRUMENT = re.compile(r"\binstruments?\b|^what (?:did|does) .+ play\b", re.IGNORECASE)
 _ASKS_SPORT = re.compile(r"\bsport\b|^what (?:did|does) .+ play\b", re.IGNORECASE)
 _ASKS_RELIGION = re.compile(r"\b(?:religion|faith)\b", re.IGNORECASE)
-_ASKS_PARTY = re.compile(r"\bparty\b", re.IGNORECASE)
+_ASKS_PARTY = re.compile(r"\b(?:which|what)(?: [\w-]+){0,2} party\b|\bpolitical party\b|\bparty of\b", re.IGNORECASE)
 _ASKS_OTHERWISE = re.compile(
     r"\b(?:languages?|speaks?|speaking|spoken|people|ethnic|nationality|religion"
     r"|words?|terms?|phrase|surname|the name)\b",

@@ -79,7 +79,20 @@ _KINDS = (
 )
 
 
+# Asks for something else, in whose question the kind only stands: "In which city is the University of Chicago?"
+_ASKS_OTHERWISE = re.compile(
+    r"\bhow (?:many|much)\b|^when\b"
+    r"|\b(?:which|what) (?:[\w-]+ ){0,2}?(?:city|town|village|country|state|province|region|continent|county|place"
+    r"|year|century|date|day|person|people)\b"
+    r"|^who\b(?!.*\b(?:play(?:s|ed|ing)? for|won)\b)"
+    r"|^where\b(?!.*\b(?:go|goes|going|went|attend\w*|stud\w+|educated)\b)",
+    re.IGNORECASE,
+)
+
+
 def kinds_asked_for(question: str) -> tuple[NameKind, ...]:
+    if _ASKS_OTHERWISE.search(question.strip()):
+        return ()
     return tuple(kind for kind in _KINDS if kind.asked.search(question))
 
 

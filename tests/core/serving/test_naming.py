@@ -99,12 +99,16 @@ def test_a_language_that_is_asked_for_is_called_as_its_article(
         ("Which sport does he play?", ("professional footballer", "football"), ["football"]),
         ("For which sport is she known?", ("tennis player",), ["tennis"]),
         ("What is a footballer?", ("footballer",), ["footballer"]),
+        ("What party is he of?", ("Democrat",), ["Democratic Party"]),
+        ("What style of clothing suits a garden party?", ("conservative",), ["conservative"]),
+        ("Which religion did she have?", ("Catholic",), ["Catholicism"]),
     ],
 )
 def test_a_wording_is_called_as_what_it_implies(question: str, texts: tuple[str, ...], shown: list[str]) -> None:
     block = (
         "Sushi is a Japanese dish, made in Japan. He was a jazz trumpeter and played the trumpet. "
-        "She is a tennis player, he a professional footballer, and plays football."
+        "She is a tennis player, he a professional footballer, and plays football. "
+        "She is a Catholic, he a conservative Democrat."
     )
     wordings = [wording(text, 1 / (2 + number), block) for number, text in enumerate(texts)]
     names = same_names(wordings, {"b": block}, {}, {}, implied(question, [one.key for one in wordings]))
