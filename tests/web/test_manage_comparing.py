@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,7 @@ from realm_core.errors import RealmError
 from realm_core.evaluation.answering_code import answering_code
 from realm_core.evaluation.predictions import Prediction
 from realm_core.evaluation.why import CAUSES, UNANSWERABLE, Why
-from realm_core.model.config import ModelConfig
+from realm_core.model.config import Calibration, ModelConfig
 from realm_core.model.tasks import OWN
 from tests.web.conftest import Person
 from tests.web.console import ANSWERS, another_model, measured, question_set, write_files
@@ -349,3 +351,15 @@ def test_with_one_model_there_is_nothing_to_compare(staff: Person) -> None:
     assert (ModelVersion.objects.count(), QuestionSet.objects.count()) == (1, 0)
     assert b"are needed" in staff.client.get("/manage/compare/").content
     assert Deployment.active() is not None
+
+
+@pytest.mark.parametrize(("source", "k"), [("default", 5), ("jsonl", 8)])
+def test_what_a_model_reads_over_a_corpus_is_its_own_figure(
+    both: tuple[Evaluation, Evaluation], tmp_path: Path, source: str, k: int
+) -> None:
+    first, _ = both
+    config = ModelConfig().calibrated(Calibration(), "default en", Calibration(k=8))
+    (tmp_path / "config.json").write_text(json.dumps({"model": config.as_dict()}))
+    first.model.path = str(tmp_path)
+    first.corpus.source, first.corpus.language = source, "en"
+    assert comparing.own_k(first.model, first.corpus) == k

@@ -23,7 +23,17 @@ from tests.core.running import told as task_told
 from tests.core.training.towns import COUNT, Towns
 from tests.workers.work import QUICK, Work, source
 from webapp.jobs import service as jobs
-from webapp.models import CorpusSnapshot, Evaluation, Job, JobKind, ModelVersion, Schedule, SpanSet, Trigger
+from webapp.models import (
+    CorpusSnapshot,
+    CorpusState,
+    Evaluation,
+    Job,
+    JobKind,
+    ModelVersion,
+    Schedule,
+    SpanSet,
+    Trigger,
+)
 from webapp.schedules import service as scheduling
 from webapp.storage.places import corpora_dir, resolve, sources_dir
 from workers import devices
@@ -147,6 +157,10 @@ def test_a_corpus_is_ingested_and_its_spans_are_found(work: Work) -> None:
     assert (again.result["corpus"], CorpusSnapshot.objects.filter(name="again").count()) == (corpus.pk, 0)
     assert [folder.name for folder in corpora_dir().glob("*/" + corpus.snapshot_id)] == [corpus.snapshot_id]
     assert Snapshot.verified(resolve(corpus.path)).snapshot_id == corpus.snapshot_id
+    above = {"name": "edited", "base": {"snapshot": corpus.snapshot_id, "generation": "g"}}
+    CorpusState.objects.create(index=work.index, state_id="s", state=above, has_edits=True)
+    done(JobKind.INGEST, told | {"corpus_name": "edited"})
+    assert resolve(f"corpora/edited/{corpus.snapshot_id}/manifest.json").exists()  # which these edits find by its name
     spans = SpanSet.objects.get(job=done(JobKind.SPANS, {"corpus": work.corpus.pk, "tagger": "dates", "blocks": 20}))
     assert (spans.corpus, spans.blocks, spans.tagger) == (work.corpus, 20, "dates")
     assert spans.spans > 0 and (resolve(spans.path) / "manifest.json").exists()

@@ -98,3 +98,14 @@ def test_a_fold_alone_changes_no_document(asked: AskedAnswer) -> None:
     assert told(asked) == before
     documents.add([OULU], by=None)
     assert "Documents changed since then. In today's corpus the best" in told(asked)[2]
+
+
+def test_the_texts_that_answer_are_those_of_the_newest_state(asked: AskedAnswer) -> None:
+    """Also where another process made the edit: this one still holds the view of the state before."""
+    before = living.answering_view()
+    assert before is not None and living.answering_view() is before
+    documents.add([OULU], by=None)
+    living._views[asked.deployment.index_id] = before
+    after = living.answering_view()
+    assert after is not None and after.state != before.state
+    assert len(after) > len(before)
