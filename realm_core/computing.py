@@ -2,6 +2,7 @@
 
     compute(work)          in that thread, after earlier work; returns the result of `work`
     compute_each(works)    within work: its parts, one processor per part
+    in_one_thread()        within work: a small part, for which a pool is not worth its while
     compute_aside(work)    long work, such as loading a pair, that should hardly delay others: in its own thread
     wait_for_quiet(most)   for operations that block all others, and can wait
 
@@ -20,9 +21,9 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import torch
@@ -180,6 +181,20 @@ def compute_each(works: Sequence[Callable[[], Result]]) -> Generator[Result, Non
         wait(helping)
         torch.set_num_threads(own)  # partly applies to all threads
         _section.at_once = outer
+
+
+@contextmanager
+def in_one_thread() -> Iterator[None]:
+    """Compute without a pool, whose threads would wait for each other longer than they compute.
+
+    Where other processes use the processors, too, they wait for each other ten times as long as on an idle machine.
+    """
+    usual = torch.get_num_threads()
+    torch.set_num_threads(1)  # for this thread, partly for all
+    try:
+        yield
+    finally:
+        torch.set_num_threads(usual)
 
 
 def _new_helpers() -> ThreadPoolExecutor:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from realm_core.computing import compute_each
+from realm_core.computing import compute_each, in_one_thread
 from realm_core.model.embedder import Embedder
 from realm_core.model.joiner import Joiner
 from realm_core.model.packed import Packed
@@ -20,6 +20,7 @@ from realm_core.text.joins import Joined
 # Large enough to use the whole device, small enough for a CPU's cache.
 _WORDPIECES_PER_BATCH_CPU = 1024
 _WORDPIECES_PER_BATCH_GPU = 131072
+_WORDPIECES_OF_A_THREAD = 64  # a question or two
 
 
 def batches_by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
@@ -90,6 +91,9 @@ def _each_group(lengths: Sequence[int], device: torch.device, do: Callable[[list
     if device.type == "cuda":
         for group in batches_by_length(lengths, _WORDPIECES_PER_BATCH_GPU):
             do(group)
+    elif sum(lengths) <= _WORDPIECES_OF_A_THREAD:
+        with in_one_thread():
+            do(list(range(len(lengths))))
     else:
         groups = even_batches(lengths, _WORDPIECES_PER_BATCH_CPU, torch.get_num_threads())
         for _ in compute_each([partial(do, group) for group in groups]):

@@ -6,8 +6,8 @@ GELU and residual into the product.
 Products are in the weights' type, bfloat16 or float32, or in int8 at twice the speed: weights are quantised with a
 scale per output (as in a packed model, so little is lost), activations with a dynamic scale and zero point per row, so
 that a sequence's result does not depend on those that share its batch. Activations have a few outlier channels, which
-would dominate their row's scale: they are smoothed (as in SmoothQuant) or multiplied separately in the weights' type
-(as in LLM.int8()). Activations between products have the weights' type.
+would dominate their row's scale: they are smoothed (as in SmoothQuant) or multiplied separately (as in LLM.int8()).
+Activations between products have the weights' type, but within a feed-forward layer in int8 float32.
 
 A processor without VNNI adds the products of two neighbouring channels in 16 bits, which overflow: 2 · 254 · 127 > 2¹⁵.
 There the scales are so large that no two neighbouring codes of a weight exceed 129 together: 129 · 254 < 2¹⁵.
@@ -40,7 +40,7 @@ from realm_core.text.wordpieces import Wordpieces
 _TYPICAL_ROWS = 512  # for which the layout of the weights is chosen
 _LEAST_STEP, _STEP_BITS = 8, 5  # R is a multiple of 8, from 256 on of 16, from 512 on of 32, …
 _ATTENTION_ROWS = 16  # the attention kernel is fastest for multiples of this
-_OUTLIERS = 8  # outlier channels per product
+_SMOOTHED, _SPLIT = 16, 8  # outlier channels of a product
 _LARGEST_CODE, _LARGEST_PAIR = 127, 129  # of a weight in int8, and of two neighbouring ones where it matters
 _CALIBRATION_SENTENCES = [
     "Who wrote the music of the film that won the prize in 1994?",
@@ -57,7 +57,7 @@ class _Int8(NamedTuple):
     zero_N: Tensor
     sums_N: Tensor  # of each output's weights: what a zero point of 1 adds
     smoothing_K: Tensor  # multiplies the activations; the columns of the weight are divided by it
-    outliers_L: Tensor  # channels that are multiplied separately, in the weights' type
+    outliers_L: Tensor  # channels that are multiplied separately, in float32
     outlier_weight_LN: Tensor
 
 
@@ -220,7 +220,10 @@ def _int8_product(rows_TK: Tensor, product: _Product, int8: _Int8) -> Tensor:
 
 
 def _multiply(rows_TK: Tensor, product: _Product, gelu: bool) -> Tensor:
-    """rows · weightᵀ + bias, optionally followed by GELU. In int8, outlier channels are smoothed."""
+    """rows · weightᵀ + bias, optionally followed by GELU. In int8, outlier channels are smoothed.
+
+    In the type of `rows_TK`, but after GELU in int8 float32, in which the next product takes its rows.
+    """
     int8 = product.int8
     if int8 is None:
         exact: Tensor = torch.ops.mkldnn._linear_pointwise(
@@ -230,6 +233,7 @@ def _multiply(rows_TK: Tensor, product: _Product, gelu: bool) -> Tensor:
     result_TN = _int8_product(rows_TK.float() * int8.smoothing_K, product, int8)
     if gelu:
         torch.ops.aten.gelu_(result_TN)
+        return result_TN
     return result_TN.to(rows_TK.dtype)
 
 
@@ -239,11 +243,10 @@ def _multiply_and_add(rows_TK: Tensor, residual_TN: Tensor, product: _Product) -
     if int8 is None:
         exact: Tensor = torch.ops.mkldnn._linear_pointwise(rows_TK, residual_TN, product.weight, product.bias_N, "add")
         return exact
-    # addbmm with a batch of one: TorchScript would split addmm in two and round in between.
-    outliers_1TL = rows_TK.index_select(1, int8.outliers_L).unsqueeze(0)
-    sum_TN = torch.addbmm(residual_TN, outliers_1TL, int8.outlier_weight_LN.unsqueeze(0))
+    outliers_TL = rows_TK.index_select(1, int8.outliers_L).float()
     rest_TK = rows_TK.index_fill_(1, int8.outliers_L, 0.0)
-    return _int8_product(rest_TK.float(), product, int8).add_(sum_TN).to(residual_TN.dtype)
+    result_TN = _int8_product(rest_TK.float(), product, int8).addmm_(outliers_TL, int8.outlier_weight_LN)
+    return result_TN.add_(residual_TN).to(residual_TN.dtype)
 
 
 class _Window(NamedTuple):
@@ -277,7 +280,7 @@ def _windows(lengths: tuple[int, ...], rows: int, dtype: torch.dtype) -> list[_W
 def _attend(qkv_RW: Tensor, windows: list[_Window], bias_HLL: Tensor | None, heads: int, fused: bool) -> Tensor:
     """Attention one sequence at a time: no padding, and the scores stay in cache. Queries are scaled already.
 
-    fused: use torch's kernel in bfloat16; otherwise two products in float32.
+    fused: use torch's kernel; otherwise two products.
     """
     rows, width = qkv_RW.size(0), qkv_RW.size(1) // 3
     qkv_31HRD = qkv_RW.view(rows, 3, heads, width // heads).permute(1, 2, 0, 3).unsqueeze(1)
@@ -289,14 +292,15 @@ def _attend(qkv_RW: Tensor, windows: list[_Window], bias_HLL: Tensor | None, hea
             contexts.append(context_1HKD[:, :, window.own_start : window.own_end])
         else:
             own_31HLD = qkv_31HRD[:, :, :, window.start + window.own_start : window.start + window.own_end]
-            query_HLD, key_HLD, value_HLD = own_31HLD.squeeze(1).float().contiguous().unbind()
+            query_HLD, key_HLD, value_HLD = own_31HLD.squeeze(1).contiguous().unbind()
             if bias_HLL is None:
                 scores_HLL = torch.bmm(query_HLD, key_HLD.transpose(1, 2))
             else:
                 length = query_HLD.size(1)
-                scores_HLL = torch.baddbmm(bias_HLL[:, :length, :length].float(), query_HLD, key_HLD.transpose(1, 2))
-            weights_HLL = torch.softmax(scores_HLL, dim=-1)
-            contexts.append(torch.bmm(weights_HLL, value_HLD).unsqueeze(0).to(qkv_RW.dtype))
+                scores_HLL = torch.baddbmm(bias_HLL[:, :length, :length], query_HLD, key_HLD.transpose(1, 2))
+            # In float32: in bfloat16 torch's softmax takes up to thrice the time.
+            weights_HLL = torch.softmax(scores_HLL.float(), dim=-1).to(value_HLD.dtype)
+            contexts.append(torch.bmm(weights_HLL, value_HLD).unsqueeze(0))
     padding = rows - sum([context.size(2) for context in contexts])
     contexts.append(contexts[0][:, :, :1].expand(-1, -1, padding, -1))
     return torch.cat(contexts, dim=2).transpose(1, 2).reshape(rows, width)
@@ -340,14 +344,14 @@ def _unquantised(weight: Tensor, bias: Tensor) -> _Product:
 
 def _int8_smoothed(weight_NK: Tensor, bias_N: Tensor, largest_K: Tensor) -> _Product:
     """Scale outlier channels down by the square root of their excess: the weight columns grow by as much."""
-    excess_K = (largest_K / largest_K.topk(_OUTLIERS + 1).values[-1]).clamp(min=1)
+    excess_K = (largest_K / largest_K.topk(_SMOOTHED + 1).values[-1]).clamp(min=1)
     none = torch.empty(0)
     return _int8(_in_float32(weight_NK).mul_(excess_K.sqrt()), bias_N, excess_K.rsqrt(), none.long(), none)
 
 
 def _int8_split(weight_NK: Tensor, bias_N: Tensor, largest_K: Tensor) -> _Product:
-    outliers_L = largest_K.topk(_OUTLIERS).indices
-    outlier_weight_LN = weight_NK.detach()[:, outliers_L].T.contiguous()
+    outliers_L = largest_K.topk(_SPLIT).indices
+    outlier_weight_LN = weight_NK.detach()[:, outliers_L].T.float().contiguous()
     rest_NK = _in_float32(weight_NK).index_fill_(1, outliers_L, 0.0)
     return _int8(rest_NK, bias_N, torch.empty(0), outliers_L, outlier_weight_LN)
 
