@@ -6,13 +6,20 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import cast
+from unittest.mock import Mock
 
 import pytest
 import torch
 
 from realm_core import computing
-from realm_core.computing import compute, compute_aside, compute_each, wait_for_quiet
+from realm_core.computing import compute, compute_aside, compute_each, in_one_thread, wait_for_quiet
+from realm_core.index.embedding import embed
+from realm_core.model.embedder import Embedder
+from realm_core.model.packed import Packed
 from realm_core.pace import may_rest
+from realm_core.text.joins import Joined
 from tests.core.processes import start
 from tests.waiting import wait_until
 
@@ -69,6 +76,29 @@ def test_pieces_are_done_at_once_by_single_threads_and_come_back_in_order(two_th
 
     done = compute(lambda: list(compute_each([lambda number=number: piece(number) for number in range(5)])))
     assert done == [(number, 1) for number in range(5)]
+    assert compute(torch.get_num_threads) == 2
+
+
+def test_small_work_is_done_by_one_thread_and_what_fails_leaves_the_others(two_threads: None) -> None:
+    """Two threads that share a processor with a training wait for each other at every operation of a question."""
+    threads = list[int]()
+
+    def embedded(pieces: Packed) -> torch.Tensor:
+        threads.append(torch.get_num_threads())
+        return torch.zeros(len(pieces.lengths), 4)
+
+    embedder = cast(Embedder, Mock(side_effect=embedded, dense=torch.nn.Linear(4, 4)))
+    question, passage = (Joined([5] * length, [0] * length, 1, length - 1) for length in (12, 200))
+    for joined in ([question], [question, question], [passage]):
+        assert compute(partial(embed, embedder, joined)).shape == (len(joined), 4)
+    assert threads == [1, 1, 2]
+
+    def fail() -> None:
+        with in_one_thread():
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        compute(fail)
     assert compute(torch.get_num_threads) == 2
 
 

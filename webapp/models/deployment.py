@@ -6,10 +6,11 @@ says exactly what was serving, and since when. The database allows one active ro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.db import IntegrityError, models, transaction
+from django.db import IntegrityError, connection, models, transaction
 from django.db.models import OuterRef, Subquery
 from django.utils import timezone
 
@@ -59,8 +60,10 @@ class Deployment(models.Model):
 
         The rows of a key never change in what they say of a corpus.
         """
-        state = CorpusState.objects.filter(index=OuterRef("index"), is_current=True).values("pk")[:1]
-        return cls.objects.filter(is_active=True).order_by().values_list("pk", "index", Subquery(state)).first()
+        with connection.cursor() as cursor:
+            cursor.execute(*_active_keys())
+            found: tuple[int, int, int | None] | None = cursor.fetchone()
+        return found
 
     @classmethod
     def locked(cls) -> Deployment | None:
@@ -128,3 +131,12 @@ class Deployment(models.Model):
                 return cls.objects.create(model=model, index=index, activated_at=now, activated_by=by, note=note[:200])
         except IntegrityError:
             raise RealmError("Another deployment was activated at the same moment; check again and retry.") from None
+
+
+@cache
+def _active_keys() -> tuple[str, tuple[Any, ...]]:
+    """The query of `Deployment.active_keys` and its parameters: writing it takes Django thrice as long as running it."""
+    state = CorpusState.objects.filter(index=OuterRef("index"), is_current=True).values("pk")[:1]
+    keys = Deployment.objects.filter(is_active=True).order_by().values_list("pk", "index", Subquery(state))[:1]
+    query: tuple[str, tuple[Any, ...]] = keys.query.sql_with_params()
+    return query

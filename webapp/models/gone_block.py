@@ -55,8 +55,10 @@ class GoneBlock(models.Model):
         """
         ids = [evidence["block_id"] for evidence in asked.payload["evidence"]]
         since = _since(asked.created_at, asked.deployment.index_id)
-        found = GoneBlock.objects.filter(since, block_id__in=ids).select_related("change")
-        return {one.block_id: one.change for one in found}
+        known = GoneBlock.objects.filter(block_id__in=ids)
+        if not known.exists():  # nearly always, and in a third of the time
+            return {}
+        return {one.block_id: one.change for one in known.filter(since).select_related("change")}
 
     @classmethod
     def in_any_evidence(cls) -> Exists:

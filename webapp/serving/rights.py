@@ -37,15 +37,19 @@ def of_passages(
     passages: blocks as answers have them. view: `living.answering_view`. hidden: collections of which nothing is said,
     where a block names none.
     """
-    told = list(passages)
-    titles = {one["title"] for one in told}
-    rows = Document.objects.filter(index=index, title__in=titles).order_by("changed_at")
-    edited = {(row.title, row.url): Rights(row.licence, row.attribution) for row in rows}
     found: dict[str, Rights] = {}
-    for one in told:
+    gone: list[Mapping[str, Any]] = []
+    for one in passages:
         document = None if view is None else _document_of(one, view, hidden)
-        present = None if document is None else Rights(document.licence, document.attribution)
-        found[one["block_id"]] = present or edited.get((one["title"], one["url"])) or of_corpus(index)
+        if document is None:
+            gone.append(one)
+        else:
+            found[one["block_id"]] = Rights(document.licence, document.attribution)
+    if gone:
+        titles = {one["title"] for one in gone}
+        rows = Document.objects.filter(index=index, title__in=titles).order_by("changed_at")
+        edited = {(row.title, row.url): Rights(row.licence, row.attribution) for row in rows}
+        found |= {one["block_id"]: edited.get((one["title"], one["url"]), of_corpus(index)) for one in gone}
     return found
 
 
