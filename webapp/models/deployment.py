@@ -135,7 +135,7 @@ class Deployment(models.Model):
 
 @cache
 def _active_keys() -> tuple[str, tuple[Any, ...]]:
-    """The query of `Deployment.active_keys` and its parameters: writing it takes Django thrice as long as running it."""
+    """The query of `Deployment.active_keys` and its parameters, which Django takes longer to write than to run."""
     state = CorpusState.objects.filter(index=OuterRef("index"), is_current=True).values("pk")[:1]
     keys = Deployment.objects.filter(is_active=True).order_by().values_list("pk", "index", Subquery(state))[:1]
     query: tuple[str, tuple[Any, ...]] = keys.query.sql_with_params()
