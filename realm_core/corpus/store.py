@@ -204,7 +204,6 @@ class Snapshot:
 
     @property
     def has_links(self) -> bool:
-        """Whether the snapshot records the links in its blocks."""
         return len(self._links_M3) > 0
 
     def links(self, row: int) -> list[Span]:

@@ -128,7 +128,6 @@ class TablesWriter:
         save_array(self._folder / tables.PREFIXES_FILE, prefixes_N[order_N])
 
     def _finish_links(self) -> None:
-        """Make an array of the links, if there are some."""
         unfinished = self._folder / _UNFINISHED_LINKS_FILE
         if self.links:  # memory-mapped: those of a large wiki do not fit into memory
             links_M3 = np.memmap(unfinished, np.int32, "r", shape=(self.links, 3))

@@ -38,7 +38,7 @@ from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
 from realm_core.training.identity import deciding, identity_of
 from realm_core.training.learnt_questions import files_by_name
 from realm_core.training.learnt_right import LearntRight
-from realm_core.training.loop import Loop, ParameterGroup, freeze, made_ready
+from realm_core.training.loop import Loop, ParameterGroup, made_ready
 from realm_core.training.occurrences import find_all
 from realm_core.training.stage import Stage, in_run_folder, question_draw
 from realm_core.training.tasks import Finetune
@@ -93,7 +93,7 @@ def _finetune(task: Finetune, stage: Stage) -> None:
     for part in (model.query, model.reader):
         made_ready(part, device, config.dropout)
     if config.query_lr == 0:
-        freeze(model.query)
+        model.query.requires_grad_(False)
     step = FinetuneStep(
         model.config,
         model.query,

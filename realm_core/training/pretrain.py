@@ -192,10 +192,7 @@ def _parts(batch: MaskedSentences, at_once: int) -> Iterator[MaskedSentences]:
 
 
 def _lag(index: LiveIndex, loop: Loop) -> dict[str, float]:
-    return {
-        "index_lag_steps": float(loop.step - index.step),
-        "index_lag_s": loop.trained_since(index.parameters_at),
-    }
+    return {"index_lag_steps": float(loop.step - index.step), "index_lag_s": loop.trained_since(index.parameters_at)}
 
 
 def _refreshing(

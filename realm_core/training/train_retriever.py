@@ -41,7 +41,7 @@ from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import RetrieverConfig
 from realm_core.training.identity import deciding, identity_of
 from realm_core.training.learnt_questions import LeftOut, files_by_name
-from realm_core.training.loop import ParameterGroup, freeze
+from realm_core.training.loop import ParameterGroup
 from realm_core.training.nearest import Nearest, NearestBlocks
 from realm_core.training.stage import MOST_HELD_OUT, Stage, in_run_folder, question_draw
 from realm_core.training.tasks import TrainRetriever
@@ -159,9 +159,9 @@ def _supervision(
 def _choose_parameters(query: Embedder, config: RetrieverConfig, folder: Path) -> bool:
     """Freeze what is not trained; True if it is the query embedder's adapter of the model in `folder`."""
     query.eval()  # no dropout: the vectors that are compared with are those without, too
-    freeze(query.norm)  # its gain is the scale of f, and so how sharp the prior is
+    query.norm.requires_grad_(False)  # its gain is the scale of f, and so how sharp the prior is
     if not config.low_rank:
-        freeze(query.bert.embeddings)
+        query.bert.embeddings.requires_grad_(False)
         return False
     torch.manual_seed(config.seed)
     return adapt(query.bert, config.low_rank, 0, bert_of(own_adapter(folder), "query"))
