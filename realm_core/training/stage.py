@@ -205,7 +205,7 @@ class Prefetch(Generic[T]):
             _Steps(self._make),
             sampler=itertools.count(first),
             batch_size=None,
-            collate_fn=_as_made,
+            collate_fn=lambda made: made,
             num_workers=self._processes,
             prefetch_factor=4,
             multiprocessing_context="fork",
@@ -224,7 +224,3 @@ class _Steps(Dataset[T]):
 
     def __getitem__(self, step: int) -> T:
         return self._make(step)
-
-
-def _as_made(value: T) -> T:
-    return value

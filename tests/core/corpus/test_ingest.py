@@ -168,7 +168,7 @@ def test_killed_and_resumed_gives_the_same_snapshot(
     status, errors = finish(start(command(*options, "--output", tmp_path / "a"), WAITING))
     assert status == 0 and f"after the first {position:,} pages" in errors
     monkeypatch.setattr(work, "_PART_ARTICLES", 500)
-    monkeypatch.setattr(pool, "_BATCH_ARTICLES", 100)
+    monkeypatch.setattr(worker, "_BATCH_ARTICLES", 100)
     ingest(JsonLinesSource(rows), name="n", output=tmp_path / "b", activity=quiet(), processes=1)
     first, second = (Snapshot.open(next((tmp_path / x / "n").iterdir())) for x in "ab")
     assert first.snapshot_id == second.snapshot_id and first.articles == 1_500
