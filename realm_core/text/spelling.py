@@ -164,9 +164,8 @@ class Spelling:
         if not (unknown or short) or 2 * len(unknown) > len(words) + 2 or foreign_language(question) is not None:
             return [as_typed]
         near = {word: self._near(word[0], self._is_name(question, word)) for word in unknown}
-        changed = dict(
-            sorted(((place, found) for place, found in (near | short).items() if found), key=lambda one: one[0].start())
-        )
+        in_order = sorted((near | short).items(), key=lambda one: one[0].start())
+        changed = {place: found for place, found in in_order if found}
         most = _NEAREST.get(len(changed), 2)
         choices = [[*found[:most], None] for found in changed.values()]  # None: it stays
         readings = [
