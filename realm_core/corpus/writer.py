@@ -16,7 +16,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -62,7 +61,7 @@ class TablesWriter:
             self._writers.append(self._stack.enter_context(pa.ipc.new_file(file, schema)))
         return self
 
-    def __exit__(self, _t: type[BaseException] | None, error: BaseException | None, _b: TracebackType | None) -> None:
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         self._stack.close()
         if error is None:
             self._index_ids()

@@ -24,7 +24,7 @@ from realm_core.corpus.tokens import BlockTokens
 from realm_core.errors import RealmError
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
-from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_fit
+from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_manifest_fits
 from realm_core.living.present import with_edits
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.joiner import Joiner
@@ -138,7 +138,7 @@ def _retriever(task: Finetune, model: Model, snapshot: Snapshot) -> tuple[Retrie
         return SparseRetriever(snapshot, task.bm25_cache), None, "BM25"
     assert task.index is not None
     generation = Generation.open(task.index)
-    check_fit(model, generation, snapshot)
+    check_manifest_fits(model, generation.manifest, snapshot)
     return DenseRetriever(model, generation), generation.vectors_ND, generation.name
 
 

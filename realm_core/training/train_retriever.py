@@ -26,7 +26,7 @@ from torch import Tensor
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.index.generation import Generation
-from realm_core.index.retriever import DenseRetriever, check_fit
+from realm_core.index.retriever import DenseRetriever, check_manifest_fits
 from realm_core.living.present import Searched, with_edits
 from realm_core.model.adapter import Adapter, adapt, bert_of, merge
 from realm_core.model.checkpoint import Model, load_model, own_adapter
@@ -134,7 +134,7 @@ def _supervision(
     about: list[object] = []
     for searched in indexes:
         snapshot, generation = Snapshot.verified(searched.corpus), Generation.open(searched.index)
-        check_fit(model, generation, snapshot)
+        check_manifest_fits(model, generation.manifest, snapshot)
         retriever = DenseRetriever(model, generation)
         own = [snapshot.snapshot_id, sorted(left_out.titles), questions, config.right_within, config.competing]
         kept = folder / f"nearest-{identity_of(model=model.hash, own=own).hash}"
