@@ -42,7 +42,7 @@ from realm_core.runs.activity import Activity
 from realm_core.salient.cache import SalientSpans
 from realm_core.training.config import PretrainConfig
 from realm_core.training.live_index import LiveIndex, step_name
-from realm_core.training.loop import freeze, no_dropout_in_attention
+from realm_core.training.loop import no_dropout_in_attention
 from realm_core.training.masking import MaskedBatches, MaskedSentences
 from realm_core.training.pretrain_step import Filled, PretrainStep
 from realm_core.training.threads import builder_threads
@@ -146,7 +146,7 @@ class _Side:
         encoder = model.encoder or new_encoder(model.config)
         model = dataclasses.replace(model, encoder=encoder)
         for part in (model.block, encoder):
-            freeze(part.bert.embeddings)
+            part.bert.embeddings.requires_grad_(False)
             no_dropout_in_attention(part.bert, _SETTINGS.dropout)
         tokens = open_tokens(snapshot, Activity())
         with tempfile.TemporaryDirectory() as folder:

@@ -38,8 +38,6 @@ Result = TypeVar("Result")
 
 
 class _Task:
-    """Work, and its future result."""
-
     def __init__(self, work: Callable[[], Any]) -> None:
         self._work, self.future = work, Future[Any]()
 
@@ -97,8 +95,6 @@ class _Processors:
 
 
 class _RestAtTorchCalls(TorchFunctionMode):
-    """Lets work rest at every call of torch."""
-
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         may_rest()

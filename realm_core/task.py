@@ -64,13 +64,7 @@ def artefact(
 
 
 def runtime(
-    default: Any = ...,
-    *,
-    help: str,
-    unit: str = "",
-    flag: str | None = None,
-    positional: bool = False,
-    **more: Any,
+    default: Any = ..., *, help: str, unit: str = "", flag: str | None = None, positional: bool = False, **more: Any
 ) -> Any:
     """A field that is decided where the task runs and is no parameter of a job: paths, devices, processes.
 

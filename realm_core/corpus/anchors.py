@@ -24,7 +24,6 @@ def marked(words: str) -> str:
 
 
 def unmarked(text: str) -> str:
-    """A text without marks."""
     return text.replace(_OPEN, "").replace(_CLOSE, "")
 
 
@@ -92,7 +91,6 @@ class Anchored(NamedTuple):
 
 
 def join_anchored(separator: str, parts: Iterable[Anchored]) -> Anchored:
-    """The parts with `separator` between them."""
     texts: list[str] = []
     anchors: list[Span] = []
     position = 0

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from realm_core.corpus import wordnet
 from realm_core.corpus.factbook.source import ADDRESS, FactbookSource
+from realm_core.corpus.packages import PackageSource
 from realm_core.corpus.records import ArticleRights, RawArticle
 from realm_core.corpus.vital import VitalSource
 from realm_core.corpus.wordnet import WordnetSource
 
 
-class DefaultSource:
+class DefaultSource(PackageSource):
     """The vital articles come first: their blocks keep the rows that they have in a corpus of them alone."""
 
     name = "default"
-    language = "en"
 
     def __init__(self) -> None:
         self._vital, self._factbook = VitalSource(), FactbookSource()
@@ -23,11 +23,10 @@ class DefaultSource:
         self._wordnet = WordnetSource({article.title for article in self._vital_articles})
         self.licence = self._vital.licence
         self.attribution = ". ".join(part.attribution for part in (self._vital, self._factbook, self._wordnet))
-        self.rights: tuple[ArticleRights, ...] = (
+        self.rights = (
             ArticleRights(ADDRESS, self._factbook.licence, self._factbook.attribution),
             ArticleRights(wordnet.ADDRESS, self._wordnet.licence, self._wordnet.attribution),
         )
-        self._read = self._total = 0
 
     def fingerprint(self) -> str:
         return "default: " + ", ".join(part.fingerprint() for part in (self._vital, self._factbook, self._wordnet))
@@ -37,6 +36,3 @@ class DefaultSource:
         self._total = len(articles)
         for self._read, article in enumerate(articles[start:], start + 1):
             yield article
-
-    def share_read(self) -> float | None:
-        return self._read / self._total if self._total else None

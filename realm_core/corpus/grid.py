@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
+WIDEST_SPAN, HIGHEST_SPAN = 1000, 65534  # columns and rows of a cell, by the HTML standard
+
 
 @dataclass(eq=False)
 class Cell:

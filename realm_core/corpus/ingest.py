@@ -15,10 +15,10 @@ from typing import Any
 
 from realm_core.corpus import tables
 from realm_core.corpus.packing import MAX_TITLE_WORDPIECES, MAX_WORDPIECES
-from realm_core.corpus.pool import prepared
 from realm_core.corpus.sources import ArticleSource, source_from
 from realm_core.corpus.tasks import PACKAGES, Ingest
 from realm_core.corpus.work import WorkFolder
+from realm_core.corpus.worker import prepared
 from realm_core.corpus.writer import SnapshotWriter
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import disk_errors, read_json
@@ -105,7 +105,6 @@ def _fill(work: WorkFolder, source: ArticleSource, activity: Activity, processes
 
 
 def _existing(folder: Path, fingerprint: str) -> Path | None:
-    """The published snapshot with this fingerprint, if there is one."""
     for manifest in sorted(folder.glob(f"*/{tables.MANIFEST_FILE}")):
         if read_json(manifest).get("fingerprint") == fingerprint:
             return manifest.parent

@@ -132,11 +132,6 @@ class Snapshot:
             position += 1
         return None
 
-    def rows_with(self, block_id: str) -> list[int]:
-        """The rows of the block with this id: one or none. (A living corpus has one for each document.)"""
-        row = self.row_of(block_id)
-        return [] if row is None else [row]
-
     def blocks_with(self, block_id: str) -> list[Block]:
         """The block with this id in each article that has it, in order."""
         row = self.row_of(block_id)
@@ -204,7 +199,6 @@ class Snapshot:
 
     @property
     def has_links(self) -> bool:
-        """Whether the snapshot records the links in its blocks."""
         return len(self._links_M3) > 0
 
     def links(self, row: int) -> list[Span]:

@@ -12,7 +12,6 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
 
 from realm_core.errors import RealmError
 
@@ -20,16 +19,6 @@ _COMPRESSED_BYTES = 1 << 18
 _CHUNK_BYTES = 1 << 20
 # Bounds the memory that a file without line breaks takes; parsed as JSON, a line needs many times its size.
 MAX_LINE_BYTES = 16 << 20
-
-
-class _Decompressor(Protocol):
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int = ...) -> bytes: ...
 
 
 class _Gzip:
@@ -50,15 +39,17 @@ class _Gzip:
     def unused_data(self) -> bytes:
         return self._inner.unused_data
 
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes:
-        return self._inner.decompress(self._inner.unconsumed_tail + data, max(0, max_length))
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
 
 
+_Decompressor = bz2.BZ2Decompressor | lzma.LZMADecompressor | _Gzip
 _FORMATS: dict[bytes, tuple[str, Callable[[], _Decompressor]]] = {
     b"BZh": ("bzip2", bz2.BZ2Decompressor),
     b"\x1f\x8b": ("gzip", _Gzip),
     b"\xfd7zXZ\x00": ("xz", lzma.LZMADecompressor),
 }
+COMPRESSED = tuple(_FORMATS)  # what a compressed file begins with
 
 
 class InputFile:

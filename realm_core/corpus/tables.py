@@ -61,22 +61,9 @@ def derived_folders(snapshot: Path) -> list[Path]:
 
 
 def article_rows(articles: Sequence[Article]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([article.id for article in articles], pa.string()),
-            pa.array([article.title for article in articles], pa.string()),
-            pa.array([article.url for article in articles], pa.string()),
-            pa.array([article.text for article in articles], pa.large_string()),
-            pa.array(
-                [
-                    [{"heading": section.heading, "start": section.start} for section in article.sections]
-                    for article in articles
-                ],
-                ARTICLES_SCHEMA.field("sections").type,
-            ),
-        ],
-        schema=ARTICLES_SCHEMA,
-    )
+    columns = {name: [getattr(article, name) for article in articles] for name in ("id", "title", "url", "text")}
+    sections = [[{"heading": one.heading, "start": one.start} for one in article.sections] for article in articles]
+    return pa.RecordBatch.from_pydict({**columns, "sections": sections}, ARTICLES_SCHEMA)
 
 
 def unfinished_rows(articles: Sequence[Article], stated: Sequence[Stated]) -> pa.RecordBatch:
@@ -110,16 +97,8 @@ def block_rows(
             owners.append(row)
             starts.append(start)
             ends.append(end)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(ids, pa.string()),
-            pa.array(owners, pa.int64()),
-            pa.array(starts, pa.int64()),
-            pa.array(ends, pa.int64()),
-            pa.array(links_within, UNFINISHED_BLOCKS_SCHEMA.field("links").type),
-        ],
-        schema=UNFINISHED_BLOCKS_SCHEMA,
-    )
+    columns = {"block_id": ids, "article": owners, "start": starts, "end": ends, "links": links_within}
+    return pa.RecordBatch.from_pydict(columns, UNFINISHED_BLOCKS_SCHEMA)
 
 
 def with_article_offset(blocks: pa.RecordBatch, offset: int) -> pa.RecordBatch:

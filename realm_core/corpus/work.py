@@ -12,7 +12,6 @@ import os
 from contextlib import ExitStack
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
-from types import TracebackType
 
 import pyarrow as pa
 
@@ -45,7 +44,6 @@ class WorkFolder:
         self.path = corpora / f".{name}.partial"
         self._name = name
         self._fingerprint = fingerprint
-        self._lock = ExitStack()
         self._journal = self.path / "journal.json"
         self._pending_articles: list[pa.RecordBatch] = []
         self._pending_blocks: list[pa.RecordBatch] = []
@@ -61,15 +59,13 @@ class WorkFolder:
         with disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         taken = f"Another process is ingesting {self._name} in {self.path}; wait for it."
-        self._lock.enter_context(exclusive(self.path / LOCK, taken))  # held until __exit__
-        try:
+        with ExitStack() as stack:
+            stack.enter_context(exclusive(self.path / LOCK, taken))
             self._resume()
-        except BaseException:
-            self._lock.close()
-            raise
+            self._lock = stack.pop_all()  # held until __exit__
         return self
 
-    def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._lock.close()
 
     @property

@@ -16,7 +16,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -62,7 +61,7 @@ class TablesWriter:
             self._writers.append(self._stack.enter_context(pa.ipc.new_file(file, schema)))
         return self
 
-    def __exit__(self, _t: type[BaseException] | None, error: BaseException | None, _b: TracebackType | None) -> None:
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         self._stack.close()
         if error is None:
             self._index_ids()
@@ -128,7 +127,6 @@ class TablesWriter:
         save_array(self._folder / tables.PREFIXES_FILE, prefixes_N[order_N])
 
     def _finish_links(self) -> None:
-        """Make an array of the links, if there are some."""
         unfinished = self._folder / _UNFINISHED_LINKS_FILE
         if self.links:  # memory-mapped: those of a large wiki do not fit into memory
             links_M3 = np.memmap(unfinished, np.int32, "r", shape=(self.links, 3))

@@ -19,9 +19,8 @@ from pathlib import Path
 
 from realm_core.documents.readers import read_file
 from realm_core.documents.records import Limits, to_json
-from realm_core.errors import RealmError
+from realm_core.errors import EXIT_REFUSED, RealmError
 
-EXIT_REFUSED = 2
 _GRACE_S = 2  # after the deadline, at which the parent ends this process; for the case that it is gone
 _BYTES_PER_CHARACTER = 6  # of JSON at most; twice, for headings are repeated in every section
 _MIB = 1 << 20

@@ -8,7 +8,7 @@ import re
 import zipfile
 from pathlib import Path, PurePath
 
-from realm_core.corpus.streams import InputFile
+from realm_core.corpus.streams import COMPRESSED, InputFile
 from realm_core.errors import RealmError
 from realm_core.files import parse_json
 
@@ -32,7 +32,6 @@ _BEGINNING_BYTES = 1 << 16
 
 _MAGIC = ((b"PAR1", "parquet"), (b"ZIM\x04", "zim"))
 _PDF_WITHIN = 1024  # bytes; what may stand before the header by the specification's own notes
-_COMPRESSED = (b"BZh", b"\x1f\x8b", b"\xfd7zXZ\x00")
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
 # Formats that people upload by mistake, which the refusal names.
@@ -101,7 +100,7 @@ def format_of(path: Path, name: str, declared_type: str | None) -> str:
     if not start:
         raise RealmError("is empty.")
     suffixes = [suffix.lower() for suffix in PurePath(name).suffixes]
-    if start.startswith(_COMPRESSED):
+    if start.startswith(COMPRESSED):
         start = next(InputFile(path).chunks(), b"")[:_BEGINNING_BYTES]
         kind = _kind(path, start, suffixes[:-1], declared_type=None, compressed=True)
         if kind not in _COMPRESSIBLE:

@@ -14,7 +14,7 @@ import lxml.etree
 import lxml.html
 from lxml.html import HtmlElement
 
-from realm_core.corpus.grid import Cell
+from realm_core.corpus.grid import HIGHEST_SPAN, WIDEST_SPAN, Cell
 from realm_core.documents.draft import Draft
 from realm_core.errors import RealmError
 
@@ -41,7 +41,6 @@ _LISTS = frozenset(("ul", "ol", "menu"))
 _TAG_NAME = re.compile(r"</?([a-zA-Z][a-zA-Z0-9]*)")
 _SPACE = re.compile(r"\s+")
 _NUMBER = re.compile(r"\s*\+?([0-9]{1,9})")
-_WIDEST_SPAN, _HIGHEST_SPAN = 1000, 65534  # by the HTML standard
 
 
 class NoElement(RealmError):
@@ -336,4 +335,4 @@ def _spanning(rows: list[list[Any]]) -> Iterator[list[Cell]]:
 
 def _span(cell: Any, name: str) -> int:
     stated = _NUMBER.match(cell.get(name) or "1")
-    return min(int(stated[1]), _WIDEST_SPAN if name == "colspan" else _HIGHEST_SPAN) if stated else 1
+    return min(int(stated[1]), WIDEST_SPAN if name == "colspan" else HIGHEST_SPAN) if stated else 1

@@ -280,7 +280,7 @@ def _complete(last: _Paragraph, first: _Paragraph, compounds: set[str]) -> None:
         return
     rest = _REST_OF_SENTENCE.match(first.text)
     moved = rest[0] if rest else first.text
-    last.text = _join(last.text, moved, compounds)
+    last.text = _joined([last.text, moved], compounds)
     first.text = first.text[len(moved) :].lstrip()
 
 
@@ -339,10 +339,6 @@ def _joined(lines: Sequence[str], compounds: set[str]) -> str:
             pieces[-1:] = _seam(pieces[-1], line, compounds)
         pieces.append(line)
     return "".join(pieces)
-
-
-def _join(left: str, right: str, compounds: set[str]) -> str:
-    return _joined([left, right], compounds)
 
 
 def _seam(left: str, right: str, compounds: set[str]) -> list[str]:

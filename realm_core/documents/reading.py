@@ -36,11 +36,10 @@ import realm_core
 from realm_core.corpus.prose import tidy_line
 from realm_core.corpus.streams import InputFile
 from realm_core.documents.records import Limits, ParsedDocument, from_json
-from realm_core.errors import RealmError
+from realm_core.errors import EXIT_REFUSED, RealmError
 from realm_core.files import disk_errors
 
 DEFAULT_LIMITS = Limits()
-_EXIT_REFUSED = 2
 _LONGEST_NAME = 200
 _LONGEST_REASON = 300
 # The environment variables that the reader needs to start. Others may be passwords, which a hostile file must not find.
@@ -113,7 +112,7 @@ def _run(arguments: list[str], folder: Path, name: str, limits: Limits) -> list[
         return from_json(output.read_bytes())
     told = errors.read_text(encoding="utf-8", errors="replace").strip()
     last = told.rpartition("\n")[2]
-    if status == _EXIT_REFUSED:
+    if status == EXIT_REFUSED:
         raise RealmError(last)
     if status < 0:
         raise RealmError(

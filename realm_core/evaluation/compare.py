@@ -99,7 +99,6 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
 
 def markdown(runs: Sequence[Run]) -> str:
-    """The tables of some runs."""
     sets: dict[tuple[str, int], list[int]] = defaultdict(list)
     for number, run in enumerate(runs):
         sets[run.asked].append(number)

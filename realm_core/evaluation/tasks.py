@@ -71,7 +71,6 @@ class Evaluate(Task):
         return unused_for(self.retriever)
 
     def check_together(self) -> None:
-        """There is a model to answer with, and the scale is given or fitted, not both."""
         check_index(self.retriever, self.index)
         if self.retriever == "bm25" and (self.model is None or self.corpus is None):
             raise SettingError("retriever", "bm25 needs a model to read with and a corpus to search.")
@@ -80,7 +79,6 @@ class Evaluate(Task):
 
     @classmethod
     def kept(cls, result: dict[str, Any]) -> dict[str, Any]:
-        """The main figures."""
         names = ("n", "exact_match", "recall@5", "answered_unanswerable", "ece", "ms_per_question")
         return {name: result[name] for name in names if name in result}
 
@@ -122,7 +120,6 @@ class Calibrate(Task):
     device: str = runtime("auto", help=DEVICE)
 
     def check_together(self) -> None:
-        """Other corpora have indexes and questions, or neither."""
         if bool(self.other_index) != bool(self.other_questions):
             raise SettingError("other_questions", "and an index of the other corpus need each other.")
         if self.other_corpus and len(self.other_corpus) != len(self.other_index):
@@ -166,7 +163,6 @@ class Curves(Task):
     csv: Path | None = runtime(None, help="write them with a line for each run and step")
 
     def check_together(self) -> None:
-        """Something is written, and what is drawn is named: all figures would be too many panels."""
         if self.plot is None and self.csv is None:
             raise SettingError("plot", "or --csv must be given.")
         if self.plot is not None and not self.figures:

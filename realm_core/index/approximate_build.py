@@ -251,7 +251,6 @@ def _trained(choice: SearchChoice, centroids_LD: Tensor, sample_SD: Tensor) -> A
 
 
 def _add_to_lists(index: Any, vectors_BD: Tensor, lists_B: Tensor, first: int) -> None:
-    """Add rows to their known lists."""
     import faiss
 
     vectors, lists = vectors_BD.contiguous().numpy(), lists_B.numpy()
@@ -260,7 +259,6 @@ def _add_to_lists(index: Any, vectors_BD: Tensor, lists_B: Tensor, first: int) -
 
 
 def _write_index(index: Any, path: Path) -> None:
-    """Write a FAISS index, whole or not at all."""
     import faiss
 
     with replaced(path) as temporary:

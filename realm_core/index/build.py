@@ -165,7 +165,6 @@ class _GenerationBuild:
     def of(
         cls, model_folder: Path, corpus_folder: Path, output: Path, name: str | None, shard_rows: int
     ) -> _GenerationBuild:
-        """From the arguments of `build`, with checks."""
         if shard_rows < 1:
             raise RealmError(f"shard-rows must be at least 1, not {shard_rows}.")
         model, snapshot = load_model(model_folder), Snapshot.verified(corpus_folder)
@@ -307,8 +306,6 @@ def _build_shards(
 
 
 class _ShardEmbedder:
-    """Embeds shards of a generation."""
-
     def __init__(self, work: _GenerationBuild, device: torch.device, tokens: BlockTokens | None) -> None:
         self._work, self._device = work, device
         self._joiner = None if tokens is None else Joiner(tokens, device)

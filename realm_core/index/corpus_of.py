@@ -53,7 +53,6 @@ def _places(index: Path) -> Iterator[Path]:
 
 
 def _is_snapshot(folder: Path, snapshot_id: str) -> bool:
-    """Whether the folder is a valid snapshot with that id."""
     try:
         return Snapshot.open(folder).snapshot_id == snapshot_id
     except RealmError:

@@ -49,13 +49,8 @@ class DenseRetriever:
         return self.search(questions, k)[0]
 
 
-def check_fit(model: Model, generation: Generation, snapshot: Snapshot) -> None:
-    """`RealmError` unless the generation was built from this snapshot with this model's block embedder."""
-    check_manifest_fits(model, generation.manifest, snapshot)
-
-
 def check_manifest_fits(model: Model, manifest: Mapping[str, Any], snapshot: Snapshot) -> None:
-    """`check_fit` for a generation of which only the manifest has been read."""
+    """`RealmError` unless a generation was built from this snapshot with this model's block embedder."""
     name = manifest.get("generation")
     if manifest.get("block_hash") != model.block_hash:
         raise RealmError(

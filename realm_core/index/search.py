@@ -49,12 +49,7 @@ class ExactSearch:
         return self._vectors_ND.shape[0]
 
     def search(
-        self,
-        queries_BD: Tensor,
-        k: int,
-        allowed: AllowedRows | None = None,
-        *,
-        added_BN: Tensor | None = None,
+        self, queries_BD: Tensor, k: int, allowed: AllowedRows | None = None, *, added_BN: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Rows and scores [B, min(k, N)] on the CPU, highest first; min(k, M) if only some are allowed.
 

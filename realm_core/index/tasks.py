@@ -50,7 +50,6 @@ class Index(Task):
     device: str = runtime("auto", help=DEVICE)
 
     def check_together(self) -> None:
-        """A shard is of something that has a name."""
         if self.shard is not None and self.generation is None:
             raise RealmError("--shard needs --generation, the name of what the shard is of.")
 
@@ -83,7 +82,6 @@ class IndexShard(Task):
     rows: int = setting(1, "in it", unit="blocks", ge=1)
 
     def within(self, parent: Task, _run: Path) -> Task:
-        """The build of this shard alone."""
         return parent.model_copy(update={"shard": self.shard})
 
     @classmethod

@@ -21,7 +21,6 @@ class CollectionFacts:
     until: datetime.date | None
 
     def joined(self, other: CollectionFacts) -> CollectionFacts:
-        """Both together."""
         since = [one.since for one in (self, other) if one.since is not None]
         until = [one.until for one in (self, other) if one.until is not None]
         return CollectionFacts(
@@ -40,7 +39,6 @@ def collections_of(table: pa.Table) -> dict[str, CollectionFacts]:
 
 
 def joined_collections(parts: Iterable[dict[str, CollectionFacts]]) -> dict[str, CollectionFacts]:
-    """The collections of several parts of a corpus."""
     found: dict[str, CollectionFacts] = {}
     for part in parts:
         for name, facts in part.items():

@@ -155,8 +155,5 @@ def _tidied(document: LivingDocument) -> tuple[str, tuple[Section, ...]]:
 
 
 def document_rows(documents: Sequence[LivingDocument]) -> pa.RecordBatch:
-    columns = [[getattr(document, field.name) for document in documents] for field in DOCUMENTS_SCHEMA]
-    return pa.RecordBatch.from_arrays(
-        [pa.array(values, field.type) for values, field in zip(columns, DOCUMENTS_SCHEMA, strict=True)],
-        schema=DOCUMENTS_SCHEMA,
-    )
+    columns = {name: [getattr(document, name) for document in documents] for name in DOCUMENTS_SCHEMA.names}
+    return pa.RecordBatch.from_pydict(columns, DOCUMENTS_SCHEMA)

@@ -263,7 +263,6 @@ class Layer:
         return {name: self.document_table.column(name)[article].as_py() for name in DOCUMENTS_SCHEMA.names}
 
     def collection_of(self, article: int) -> str:
-        """The collection of the document in a row."""
         if self.document_table is None:
             return str(known_of(self.snapshot.manifest)["collection"])
         return str(self.document_table.column("collection")[article].as_py())

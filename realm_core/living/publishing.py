@@ -74,7 +74,6 @@ class BasePart:
         return cls(view, view.live_articles, view.live_rows)
 
     def layers(self) -> Iterator[PartLayer]:
-        """What is taken of each layer."""
         for layer in self.view.layers:
             articles = self.view.articles_of_layer(layer)
             own = {
@@ -106,8 +105,6 @@ class NewBase:
 
 @dataclass(frozen=True)
 class PublishedBase:
-    """A base and its folders."""
-
     base: Base
     snapshot: Path
     generation: Path

@@ -57,7 +57,6 @@ class LivingState:
 
     @property
     def has_edits(self) -> bool:
-        """Whether it differs from its base."""
         return bool(self.segments or self.tombstones)
 
     def changed(self, dead: Mapping[str, Sequence[int]], documents_of: Mapping[str, int], *added: str) -> LivingState:

@@ -66,7 +66,6 @@ class Join(Task):
     model: Path | None = runtime(None, help="folder of the model that built the indexes")
 
     def check_together(self) -> None:
-        """A file for each index, or none."""
         if len(self.index) < 2:
             raise SettingError("index", "must name two or more indexes.")
         for name in ("corpus", "state"):

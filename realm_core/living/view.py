@@ -181,12 +181,10 @@ class CorpusView:
         return listed
 
     def document(self, row: int) -> LivingDocument:
-        """The document at an article row, with its metadata."""
         layer, _, first_article = self._layer_at(row, self._first_articles)
         return layer.document(row - first_article)
 
     def collection_of(self, row: int) -> str:
-        """The collection of the document at an article row."""
         layer, _, first_article = self._layer_at(row, self._first_articles)
         return layer.collection_of(row - first_article)
 
@@ -226,12 +224,10 @@ class CorpusView:
         return layer, row - first_article
 
     def rows_of_layer(self, layer: Layer) -> slice:
-        """The slice of a layer's block rows."""
         number = self.layers.index(layer)
         return slice(int(self._first_rows[number]), int(self._first_rows[number + 1]))
 
     def articles_of_layer(self, layer: Layer) -> slice:
-        """The slice of a layer's article rows."""
         number = self.layers.index(layer)
         return slice(int(self._first_articles[number]), int(self._first_articles[number + 1]))
 

@@ -61,8 +61,7 @@ def adapt(bert: Bert, rank: int, first: int, own: Mapping[str, Tensor] = Mapping
     own: the adapter that was merged into `bert`, by the names in `bert`. It is trained further if its changes are of at
     most this rank, and in these layers alone; then the result is True.
     """
-    for parameter in bert.parameters():
-        parameter.requires_grad_(False)
+    bert.requires_grad_(False)
     changed: dict[str, LowRank] = {}
     names = {module: name for name, module in bert.named_modules()}
     for layer in bert.layers[first:]:

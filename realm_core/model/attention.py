@@ -144,10 +144,6 @@ def _padded(
     # cuDNN's kernels, torch's first choice on some GPUs, are made anew for each shape, and every batch has its own.
     with sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
         context_BHLD = F.scaled_dot_product_attention(
-            spread(query_THD),
-            spread(key_THD),
-            spread(value_THD),
-            attn_mask=mask,
-            dropout_p=dropout,
+            spread(query_THD), spread(key_THD), spread(value_THD), attn_mask=mask, dropout_p=dropout
         )
     return context_BHLD.transpose(1, 2).flatten(0, 1).index_select(0, layout.places_T)

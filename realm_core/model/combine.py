@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -54,14 +54,8 @@ def main(task: Combine, activity: Activity) -> None:
 
 def _with_reader(retriever: Model, other: Model, task: Combine) -> tuple[Model, list[str]]:
     """The model with the other's reader, and its recipe."""
-    own = retriever.config
-    for name in _EMBEDDING:
-        if getattr(own, name) != getattr(other.config, name):
-            raise RealmError(
-                f"{task.retriever} and {task.reader[0]} cannot be combined: {name} is "
-                f"{getattr(own, name)!r} in the former and {getattr(other.config, name)!r} in the latter."
-            )
-    config = dataclasses.replace(other.config, base=own.base, reader_base=other.config.base_of("reader"))
+    _check_alike(task.retriever, task.reader[0], retriever, other, _EMBEDDING)
+    config = dataclasses.replace(other.config, base=retriever.config.base, reader_base=other.config.base_of("reader"))
     recipe = [*_recipe(retriever), *_recipe(other)[-1:]]
     return dataclasses.replace(retriever, config=config, reader=other.reader), recipe
 
@@ -121,14 +115,20 @@ def _averaged(folders: Sequence[Path], shares: Sequence[float]) -> Model:
 
 def _with_encoder(retriever: Model, encoder: Model, task: Combine) -> tuple[Model, list[str]]:
     """The model with the other's encoder and a reader initialised from that, and its recipe."""
-    for name, value in encoder.config.as_dict().items():
-        if retriever.config.as_dict()[name] != value:
-            raise RealmError(
-                f"{task.retriever} and {task.encoder} cannot be combined: {name} is "
-                f"{retriever.config.as_dict()[name]!r} in the former and {value!r} in the latter."
-            )
+    _check_alike(task.retriever, task.encoder, retriever, encoder, encoder.config.as_dict())
     if encoder.encoder is None:
         raise RealmError(f"{task.encoder} has no encoder of masked sentences; `mlm` or `pretrain` makes one.")
     encoder.reader.bert.load_state_dict(encoder.encoder.bert.state_dict())
     recipe = [*_recipe(retriever), f"encoder and reader of {encoder.hash}"]
     return dataclasses.replace(encoder, query=retriever.query, block=retriever.block), recipe
+
+
+def _check_alike(first: Path, second: Path | None, one: Model, other: Model, names: Iterable[str]) -> None:
+    """`RealmError` if one of these options differs. first, second: folders of the models."""
+    own, others = one.config.as_dict(), other.config.as_dict()
+    for name in names:
+        if own[name] != others[name]:
+            raise RealmError(
+                f"{first} and {second} cannot be combined: {name} is "
+                f"{own[name]!r} in the former and {others[name]!r} in the latter."
+            )

@@ -136,7 +136,6 @@ class ModelConfig(Calibration):
 
     @property
     def normalisations(self) -> tuple[Normalisation, ...]:
-        """The normalisations that this model supports."""
         return ("block", "joint", "block+null") if self.not_here else ("block", "joint")
 
     def base_of(self, part: str) -> str:

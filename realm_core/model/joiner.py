@@ -90,9 +90,7 @@ class Joiner:
         """join(z) of the blocks in rows_P; row −1 is the null block, `[CLS] [SEP] [SEP]`."""
         title, body = self._title(rows_P), self._body(rows_P)
         body = body.cut(limit - 3 - title.lengths_P)
-        return concatenated(
-            [self._special("cls", rows_P), title, self._special("sep", rows_P), body, self._end(rows_P)]
-        )
+        return concatenated([_each(self._cls, rows_P), title, _each(self._sep, rows_P), body, self._end(rows_P)])
 
     def blocks_without(self, rows_P: Array, first_P: Array, stop_P: Array, limit: int) -> Packed:
         """join(z) of the blocks in rows_P without the body's wordpieces [first_P, stop_P)."""
@@ -100,7 +98,7 @@ class Joiner:
         room_P = limit - 3 - title.lengths_P
         before = Pieces(body.source_S, body.starts_P, first_P, 1).cut(room_P)
         after = Pieces(body.source_S, body.starts_P + stop_P, body.lengths_P - stop_P, 1).cut(room_P - before.lengths_P)
-        head = [self._special("cls", rows_P), title, self._special("sep", rows_P)]
+        head = [_each(self._cls, rows_P), title, _each(self._sep, rows_P)]
         return concatenated([*head, before, after, self._end(rows_P)])
 
     def block_lengths(self, rows_P: Array, limit: int) -> Array:
@@ -111,7 +109,7 @@ class Joiner:
     def queries(self, queries: Pieces) -> Packed:
         """join(x) of queries, which must be within the limit."""
         rows = queries.lengths_P
-        return concatenated([self._special("cls", rows), queries, self._special("sep", rows)])
+        return concatenated([_each(self._cls, rows), queries, _each(self._sep, rows)])
 
     def pairs(self, queries: Pieces, rows_P: Array, limit: int, *, title: bool) -> Packed:
         """join(x, z), x from `queries`, z from rows_P (−1: the null block); with `title`, the title is in between."""
@@ -120,7 +118,7 @@ class Joiner:
     def readings(self, queries: Pieces, rows_P: Array, limit: int, *, title: bool) -> tuple[Packed, Array, Array]:
         """As `pairs`; also the offset of each body in T, and its number of wordpieces after truncation."""
         body = self._body(rows_P)
-        head = [self._special("cls", rows_P), queries, self._special("sep", rows_P)]
+        head = [_each(self._cls, rows_P), queries, _each(self._sep, rows_P)]
         if title:
             own = self._title(rows_P)
             absent_P = rows_P < 0  # the null block has neither title nor its [SEP]
@@ -132,18 +130,18 @@ class Joiner:
         lengths_P = np.asarray(packed.lengths)
         return packed, np.cumsum(lengths_P) - lengths_P + used_P, body.lengths_P
 
-    def _special(self, which: str, like_P: Array) -> Pieces:
-        source = self._cls if which == "cls" else self._sep
-        return Pieces(source, np.zeros(len(like_P), np.int64), np.ones(len(like_P), np.int64), 0)
-
     def _end(self, like_P: Array) -> Pieces:
-        return Pieces(self._sep, np.zeros(len(like_P), np.int64), np.ones(len(like_P), np.int64), 1)
+        return _each(self._sep, like_P, 1)
 
     def _title(self, rows_P: Array) -> Pieces:
         return _slices(self._title_ids, self._titles.starts_N1, rows_P, 0)
 
     def _body(self, rows_P: Array) -> Pieces:
         return _slices(self._body_ids, self._bodies.starts_N1, rows_P, 1)
+
+
+def _each(special: Tensor, like_P: Array, segment: int = 0) -> Pieces:
+    return Pieces(special, np.zeros(len(like_P), np.int64), np.ones(len(like_P), np.int64), segment)
 
 
 def _slices(ids_T: Tensor, starts_N1: Array, rows_P: Array, segment: int) -> Pieces:

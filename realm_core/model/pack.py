@@ -23,11 +23,7 @@ def main(task: Export, activity: Activity) -> None:
         config = dataclasses.replace(config, normalisation=task.normalisation)  # type: ignore[arg-type]
     if task.min_probability is not None:
         config = config.limited_by_share(task.min_probability)
-    storage: dict[str, Storage] = {
-        "query": task.query,
-        "block": task.block,
-        "reader": task.reader,
-    }
+    storage: dict[str, Storage] = {"query": task.query, "block": task.block, "reader": task.reader}
     about = {**(model.about or {}), "name": task.name or task.output.name}
     saved = save_model(dataclasses.replace(model, config=config), task.output, storage=storage, about=about)
     result = {"path": str(task.output), "model_hash": saved.hash}

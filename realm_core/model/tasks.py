@@ -26,7 +26,6 @@ class Import(Task):
     output: Path = runtime(help="model folder to make")
 
     def check_together(self) -> None:
-        """There is one reader at most."""
         if self.openqa is not None and self.reader is not None:
             raise SettingError("reader", "must be left out where --openqa brings one.")
 
@@ -50,7 +49,6 @@ class Combine(Task):
     output: Path = runtime(help="model folder to make")
 
     def check_together(self) -> None:
-        """There is one other model."""
         if (self.encoder is None) == (not self.reader):
             raise SettingError("encoder", "or --reader is needed, and not both.")
         if self.shares and len(self.shares) != len(self.reader):
@@ -89,5 +87,4 @@ class Export(Task):
 
     @classmethod
     def kept(cls, result: dict[str, Any]) -> dict[str, Any]:
-        """How small it became."""
         return {"bytes": sum(path.stat().st_size for path in Path(result["path"]).iterdir())}

@@ -69,7 +69,6 @@ class Activity:
             raise Stopped
 
     def say(self, message: str) -> None:
-        """Print a message."""
         if not self._quiet:
             self._print(message)
 

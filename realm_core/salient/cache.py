@@ -143,13 +143,11 @@ def write_spans(folder: Path, number: int, spans_M5: SpansM5, labels_M: LabelsM)
             save_array(temporary, array)
 
 
-def write_manifest(folder: Path, identity: dict[str, Any], counts: dict[str, Any]) -> dict[str, Any]:
+def write_manifest(folder: Path, identity: dict[str, Any], counts: dict[str, Any]) -> None:
     """Finish a cache when all shards exist."""
     files = [[sha256_of_file(path) for path in shard_files(folder, number)] for number in range(identity["shards"])]
-    manifest = {**identity, **counts, "files": files}
-    write_json(folder / MANIFEST_FILE, manifest, sealed=True)
+    write_json(folder / MANIFEST_FILE, {**identity, **counts, "files": files}, sealed=True)
     sync(folder)
-    return manifest
 
 
 def salient_spans(tagger: Tagger, rows: Sequence[int], texts: Sequence[str]) -> tuple[SpansM5, LabelsM]:

@@ -98,9 +98,7 @@ class ClassifierTagger:
         try:
             tokenizer = AutoTokenizer.from_pretrained(self._name, use_fast=True)
             model = AutoModelForTokenClassification.from_pretrained(
-                self._name,
-                use_safetensors=True,
-                dtype=torch.bfloat16 if device.type == "cuda" else torch.float32,
+                self._name, use_safetensors=True, dtype=torch.bfloat16 if device.type == "cuda" else torch.float32
             )
         except (OSError, ValueError) as error:
             raise RealmError(f"The token classifier {self._name} cannot be loaded: {_line(error)}") from error

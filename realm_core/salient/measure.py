@@ -7,6 +7,7 @@ names are trimmed like the tagger's (no leading "the"); `overlap`, at least one 
 
 from __future__ import annotations
 
+import operator
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -108,12 +109,11 @@ def read_conll(path: Path) -> list[TaggedSentence]:
 
 
 def add(measurement: Measurement, sentence: TaggedSentence, predicted: Sequence[TaggedSpan]) -> None:
-    """Count the spans predicted for one sentence."""
     gold = [(span.start, span.end) for span in sentence.names]
     cut = [(s.start, s.end) for s in (trimmed(sentence.text, name) for name in sentence.names) if s is not None]
     places = [(span.start, span.end) for span in predicted]
-    _count(measurement.exact, places, gold, _same)
-    _count(measurement.trimmed, places, cut, _same)
+    _count(measurement.exact, places, gold, operator.eq)
+    _count(measurement.trimmed, places, cut, operator.eq)
     _count(measurement.overlap, places, gold, _overlapping)
     for span, place in zip(predicted, places, strict=True):
         counts = measurement.by_label.setdefault(span.label, Counter())
@@ -134,10 +134,6 @@ def _count(
     count.found += sum(any(matches(place, other) for other in predicted) for place in gold)
     count.predicted += len(predicted)
     count.gold += len(gold)
-
-
-def _same(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return one == other
 
 
 def _overlapping(one: tuple[int, int], other: tuple[int, int]) -> bool:

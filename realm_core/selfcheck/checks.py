@@ -119,7 +119,6 @@ def _compare(what: str, way: str, limit: float, error: Callable[[], float]) -> D
 
 
 def _attention(device: torch.device, dtype: torch.dtype) -> str:
-    """The attention kernel in use."""
     if device.type == "cpu":
         return "one sequence at a time"
     return "flash attention" if flash_serves(dtype) else "padded attention"

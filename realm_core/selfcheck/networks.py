@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -23,7 +23,6 @@ from realm_core.model.embedder import Embedder
 from realm_core.model.encoder import Encoder
 from realm_core.model.packed import Packed
 from realm_core.model.reader import Bodies, Reader
-from realm_core.training.loop import freeze
 
 # Weights large enough that attention is not uniform, as it nearly is with BERT's own 0.02.
 SMALL = Architecture(
@@ -75,7 +74,7 @@ def _networks(name: str, berts: Sequence[Bert]) -> Networks:
         name, embedder, Encoder(berts[1]), Reader(berts[2], _DEFAULTS.span_hidden, _DEFAULTS.span_wordpieces)
     )
     for part in (networks.embedder, networks.encoder, networks.reader):
-        freeze(part.bert.embeddings)
+        part.bert.embeddings.requires_grad_(False)
         part.eval()
     return networks
 
@@ -100,16 +99,7 @@ class Sample:
     right_N: Tensor
 
     def to(self, device: torch.device) -> Sample:
-        return Sample(
-            self.queries.to(device),
-            self.blocks.to(device),
-            self.pairs.to(device),
-            self.masked_BKJ.to(device),
-            self.targets_BJ.to(device),
-            self.matrix_BKD.to(device),
-            self.bodies.to(device),
-            self.right_N.to(device),
-        )
+        return Sample(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
 def draw_sample(

@@ -32,10 +32,7 @@ def in_double(networks: Networks) -> Networks:
 
 def _plain(bert: Bert) -> Any:
     """transformers' BertModel with these weights and the same trainable parameters."""
-    from transformers import (
-        BertConfig,
-        BertModel,
-    )  # imported here, because only this needs it, and it takes seconds
+    from transformers import BertConfig, BertModel  # imported here, because only this needs it, and it takes seconds
 
     config = BertConfig(**dataclasses.asdict(bert.config), attn_implementation="eager")
     plain = BertModel(config, add_pooling_layer=False).eval()

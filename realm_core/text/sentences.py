@@ -15,9 +15,7 @@ _OPENERS = "\"'“‘«(\\[¿¡—–\\-"
 
 # A line break; an ideographic full stop, which no space follows; or closing punctuation, then a space.
 # Possessive quantifiers, and a run of marks that only matches at its start, keep this linear on any text.
-_CANDIDATE = re.compile(
-    rf"\n|[。！？][」』”’）)]*+|(?<![.!?…۔؟।])(?P<mark>[.!?…۔؟।]++)[{_CLOSERS}]*+(?P<space>\s++)",
-)
+_CANDIDATE = re.compile(rf"\n|[。！？][」』”’）)]*+|(?<![.!?…۔؟।])(?P<mark>[.!?…۔؟।]++)[{_CLOSERS}]*+(?P<space>\s++)")
 _WORD_AFTER = re.compile(rf"[{_OPENERS}\s]*(?P<word>[^\W\d_]+)?(?P<next>.)?", re.DOTALL)
 _FIRST_AFTER = re.compile(rf"[{_OPENERS}\s]*(?P<first>.)?", re.DOTALL)
 _TOKEN_BEFORE = re.compile(rf"[^\s{_OPENERS}/]+$")

@@ -164,7 +164,8 @@ class Spelling:
         if not (unknown or short) or 2 * len(unknown) > len(words) + 2 or foreign_language(question) is not None:
             return [as_typed]
         near = {word: self._near(word[0], self._is_name(question, word)) for word in unknown}
-        changed = dict(sorted(((place, found) for place, found in (near | short).items() if found), key=_start))
+        in_order = sorted((near | short).items(), key=lambda one: one[0].start())
+        changed = {place: found for place, found in in_order if found}
         most = _NEAREST.get(len(changed), 2)
         choices = [[*found[:most], None] for found in changed.values()]  # None: it stays
         readings = [
@@ -249,10 +250,6 @@ def _reading(question: str, replacements: Mapping[re.Match[str], _Replacement | 
         frozenset().union(*(other.needed for other in made.values())),
         math.fsum(other.worth for other in made.values()),
     )
-
-
-def _start(one: tuple[re.Match[str], object]) -> int:
-    return one[0].start()
 
 
 def _words_of(block: TitledText) -> set[str]:

@@ -165,7 +165,6 @@ class AskedRank:
 
 
 def ranked_in(text: str) -> list[Ranked]:
-    """The superlatives of a text, in order."""
     plain = folded(text)
     written = text if len(text) == len(plain) else plain  # where the characters differ in number, scopes are not known
     matches = list(_SUPERLATIVE.finditer(plain))

@@ -70,7 +70,8 @@ def main(arguments: Ablate, activity: Activity) -> None:
             for sentence in _never_replaced(stage for stage in results["stages"] if stage["name"] in names):
                 activity.warn(sentence)
             write_json(arguments.output / "results.json", {"of": read_json(arguments.output / "plan.json"), **results})
-            _write_text(arguments.output / "results.md", text)
+            with replaced(arguments.output / "results.md") as temporary:
+                temporary.write_text(text + "\n", encoding="utf-8")
     print(text)
     activity.result(results)
 
@@ -332,11 +333,7 @@ def _markdown(results: dict[str, Any], between_seeds: Sequence[str], runs: Seque
         for row in results["rows"]
     ]
     stages = [
-        [
-            stage["name"],
-            stage["budget"],
-            *("" if stage[key] is None else str(stage[key]) for key in _STAGE_COLUMNS),
-        ]
+        [stage["name"], stage["budget"], *("" if stage[key] is None else str(stage[key]) for key in _STAGE_COLUMNS)]
         for stage in results["stages"]
     ]
     return "\n\n".join(
@@ -360,8 +357,3 @@ def _mean(values: Iterable[float], digits: int = 1) -> str:
     every = list(values)
     spread = f" ± {stdev(every):.{digits}f}" if len(every) > 1 else ""
     return f"{fmean(every):.{digits}f}{spread}"
-
-
-def _write_text(path: Path, text: str) -> None:
-    with replaced(path) as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")

@@ -104,7 +104,6 @@ class AblationConfig(Settings):
         return [RowRun(row, number) for number in range(self.repeats) for row in ROWS if row in rows]
 
     def finetuning(self, number: int) -> FinetuneConfig:
-        """The settings with the seed of this number."""
         return self.finetune.model_copy(update={"seed": self.finetune.seed + number})
 
     def pretraining(self, variant: str, number: int = 0) -> PretrainConfig:

@@ -48,7 +48,6 @@ class StageId:
         return self.stage + (f"-{self.row}" if self.row else "") + (f".{self.questions}" if self.questions else "")
 
     def labels(self) -> dict[str, str]:
-        """Labels of the stage's metrics."""
         return {name: value for name, value in dataclasses.asdict(self).items() if value}
 
 
@@ -75,7 +74,6 @@ class AblationStage:
 
     @property
     def command(self) -> list[str]:
-        """The activity and its options."""
         return argv(self.task)
 
 

@@ -53,7 +53,6 @@ class AdamW:
             )
 
     def forget_gradients(self) -> None:
-        """Free them."""
         for group in self.groups:
             for parameter in group["params"]:
                 parameter.grad = None

@@ -53,7 +53,6 @@ class WarmstartConfig(Settings):
     )
 
     def check_together(self) -> None:
-        """The sample has at least as many blocks as the projection has dimensions."""
         if self.sample < self.dimension:
             raise SettingError("sample", f"must be at least {self.dimension}, the dimension, not {self.sample}.")
 
@@ -73,8 +72,7 @@ class TrainingSettings(Settings):
     checkpoint_every: int = setting(250, _CHECKPOINT, unit="steps", ge=1)
     metrics_every: int = setting(10, _METRICS, unit="steps", ge=1, le=_METRICS_AT_MOST)
     holdout: Share = setting(
-        0.01,
-        "share of the passages held out, the same in all stages with this share; at most 512 are measured on",
+        0.01, "share of the passages held out, the same in all stages with this share; at most 512 are measured on"
     )
 
 
@@ -143,7 +141,6 @@ class PretrainConfig(TrainingSettings):
     _INDEX_MAY_STAY: ClassVar[str] = ", set refresh to never if the first index is to stay,"
 
     def check_together(self) -> None:
-        """The index is refreshed at least once, if at all; the sentence leaves room for a part of the block."""
         if self.refresh != "never" and self.refresh_every >= self.steps:
             raise SettingError(
                 "refresh_every",

@@ -117,7 +117,6 @@ class World:
         return sorted({name for text in said for name in text.decode().split()})
 
     def any(self, flag: bool, device: torch.device) -> bool:
-        """Whether the flag is set in any process."""
         if self.size == 1:
             return flag
         answer: Tensor = torch.tensor(int(flag), device=device)
@@ -125,7 +124,6 @@ class World:
         return bool(answer.item())
 
     def agrees(self, number: int, device: torch.device) -> bool:
-        """Whether the number is the same in all processes."""
         if self.size == 1:
             return True
         extremes = torch.tensor([number, -number], device=device)
@@ -134,7 +132,6 @@ class World:
         return bool(greatest == -least)
 
     def wait(self) -> None:
-        """Wait for all processes."""
         if self.size > 1:
             dist.barrier()
 

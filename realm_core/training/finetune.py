@@ -24,7 +24,7 @@ from realm_core.corpus.tokens import BlockTokens
 from realm_core.errors import RealmError
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
-from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_fit
+from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_manifest_fits
 from realm_core.living.present import with_edits
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.joiner import Joiner
@@ -38,7 +38,7 @@ from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
 from realm_core.training.identity import deciding, identity_of
 from realm_core.training.learnt_questions import files_by_name
 from realm_core.training.learnt_right import LearntRight
-from realm_core.training.loop import Loop, ParameterGroup, freeze, made_ready
+from realm_core.training.loop import Loop, ParameterGroup, made_ready
 from realm_core.training.occurrences import find_all
 from realm_core.training.stage import Stage, in_run_folder, question_draw
 from realm_core.training.tasks import Finetune
@@ -93,7 +93,7 @@ def _finetune(task: Finetune, stage: Stage) -> None:
     for part in (model.query, model.reader):
         made_ready(part, device, config.dropout)
     if config.query_lr == 0:
-        freeze(model.query)
+        model.query.requires_grad_(False)
     step = FinetuneStep(
         model.config,
         model.query,
@@ -138,7 +138,7 @@ def _retriever(task: Finetune, model: Model, snapshot: Snapshot) -> tuple[Retrie
         return SparseRetriever(snapshot, task.bm25_cache), None, "BM25"
     assert task.index is not None
     generation = Generation.open(task.index)
-    check_fit(model, generation, snapshot)
+    check_manifest_fits(model, generation.manifest, snapshot)
     return DenseRetriever(model, generation), generation.vectors_ND, generation.name
 
 

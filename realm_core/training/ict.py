@@ -93,7 +93,7 @@ def main(task: Ict, stage: Stage) -> None:
     if len(learnt) < 2 * world.size:
         raise RealmError(
             f"{task.corpus} holds {len(learnt)} blocks to train on besides those held out; at least {2 * world.size} "
-            "are needed, two for each process, so that every sentence has a negative.",
+            "are needed, two for each process, so that every sentence has a negative."
         )
     stage.tell_none_held_out(len(held_out), len(learnt), "blocks", config.holdout)
     examples = min(config.batch, len(learnt))
@@ -130,10 +130,7 @@ def main(task: Ict, stage: Stage) -> None:
 
     free = ("steps", "checkpoint_every", "metrics_every")
     identity = identity_of(
-        model=model.hash,
-        corpus=snapshot.snapshot_id,
-        held_out_by=HELD_OUT_BY,
-        settings=deciding(config, free),
+        model=model.hash, corpus=snapshot.snapshot_id, held_out_by=HELD_OUT_BY, settings=deciding(config, free)
     )
     loop = stage.loop([ParameterGroup(embedder, config.learning_rate)], identity, steps=config.steps)
     embedder.train()

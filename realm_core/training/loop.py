@@ -323,11 +323,5 @@ def no_dropout_in_attention(bert: nn.Module, dropout: float) -> None:
 def made_ready(part: Embedder | Encoder | Reader, device: torch.device, dropout: float) -> None:
     """Bring a part of a model to the device, and set up what is trained of it: all but BERT's embeddings."""
     part.to(device)
-    freeze(part.bert.embeddings)
+    part.bert.embeddings.requires_grad_(False)  # they stay those of the base model and need not be stored
     no_dropout_in_attention(part.bert, dropout)
-
-
-def freeze(module: nn.Module) -> None:
-    """Disable gradients for a module's parameters: they stay those of the base model and need not be stored."""
-    for parameter in module.parameters():
-        parameter.requires_grad_(False)

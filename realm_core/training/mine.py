@@ -36,7 +36,7 @@ from realm_core.errors import RealmError
 from realm_core.files import refuse_existing, replaced
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
-from realm_core.index.retriever import DenseRetriever, check_fit
+from realm_core.index.retriever import DenseRetriever, check_manifest_fits
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.marginal import log_pair_reading
@@ -67,7 +67,7 @@ def main(task: Mine, activity: Activity) -> None:
     snapshot = Snapshot.verified(corpus_of(task.index, task.corpus))
     generation = Generation.open(task.index)
     model = load_model(task.model, frozen=fast_dtype(pick_device("auto")))
-    check_fit(model, generation, snapshot)
+    check_manifest_fits(model, generation.manifest, snapshot)
     if config.agreement and not model.config.not_here:
         raise RealmError(f"agreement must be 0: {task.model} has no score of “not here” to compare answers with.")
     reader = _AgreeingReader(model) if config.agreement else None

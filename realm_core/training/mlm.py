@@ -87,10 +87,7 @@ def main(task: Mlm, stage: Stage) -> None:
     ]
     free = ("steps", "checkpoint_every", "metrics_every", "at_once")
     identity = identity_of(
-        model=model.hash,
-        corpus=snapshot.snapshot_id,
-        held_out_by=HELD_OUT_BY,
-        settings=deciding(config, free),
+        model=model.hash, corpus=snapshot.snapshot_id, held_out_by=HELD_OUT_BY, settings=deciding(config, free)
     )
     loop = stage.loop(groups, identity, steps=config.steps, reported=_reported)
     encoder.train()

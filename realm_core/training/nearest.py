@@ -41,7 +41,6 @@ class Nearest:
         return len(self.rows_QC)
 
     def of(self, questions: Sequence[int] | Tensor) -> Nearest:
-        """The nearest blocks of some questions, by their numbers."""
         chosen = torch.as_tensor(questions, dtype=torch.long)
         return Nearest(self.rows_QC[chosen], self.right_QC[chosen], self.unclear_QC[chosen])
 

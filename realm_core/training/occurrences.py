@@ -103,7 +103,6 @@ class Expressions:
         self._known: dict[int, Occurrences] = {}
 
     def within(self, blocks: Iterable[int]) -> Occurrences:
-        """All matches in these blocks."""
         rows = sorted(set(blocks))
         new = [row for row in rows if row not in self._known]
         if new:

@@ -25,7 +25,7 @@ from realm_core.corpus.tokens import text_hash
 from realm_core.errors import RealmError
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
-from realm_core.index.retriever import check_fit
+from realm_core.index.retriever import check_manifest_fits
 from realm_core.model.checkpoint import Model, load_model, new_encoder
 from realm_core.model.device import pick_device
 from realm_core.model.joiner import Joiner
@@ -59,7 +59,7 @@ def main(task: Pretrain, stage: Stage) -> None:
     model, generation = load_model(task.model), Generation.open(task.index)
     corpus = corpus_of(task.index, task.corpus)
     snapshot = Snapshot.verified(corpus)
-    check_fit(model, generation, snapshot)
+    check_manifest_fits(model, generation.manifest, snapshot)
     source = snapshot if task.sentences is None else Snapshot.verified(task.sentences)
     spans = SalientSpans.open(task.spans, source)
     tokens = stage.open_tokens(snapshot)
@@ -192,10 +192,7 @@ def _parts(batch: MaskedSentences, at_once: int) -> Iterator[MaskedSentences]:
 
 
 def _lag(index: LiveIndex, loop: Loop) -> dict[str, float]:
-    return {
-        "index_lag_steps": float(loop.step - index.step),
-        "index_lag_s": loop.trained_since(index.parameters_at),
-    }
+    return {"index_lag_steps": float(loop.step - index.step), "index_lag_s": loop.trained_since(index.parameters_at)}
 
 
 def _refreshing(

@@ -203,8 +203,4 @@ def reported(means: dict[str, float]) -> dict[str, float]:
     others = dict(means)
     masks = others.pop("masks")
     accuracies = {"accuracy": others.pop("right") / masks, "accuracy_without": others.pop("right_without") / masks}
-    return {
-        **others,
-        **accuracies,
-        "perplexity": math.exp(min(50.0, -means["log_likelihood_without"] / masks)),
-    }
+    return {**others, **accuracies, "perplexity": math.exp(min(50.0, -means["log_likelihood_without"] / masks))}

@@ -40,7 +40,6 @@ class ReadingBatch:
 
     @classmethod
     def of(cls, groups: Sequence[Sequence[tuple[ReadingRow, ReadingExample]]], *, taught: bool) -> ReadingBatch:
-        """Pack the rows of some questions."""
         examples = [example for group in groups for _, example in group]
         places = [(number, rank) for number, group in enumerate(groups) for rank in range(len(group))]
         spans = [(pair, *span) for pair, example in enumerate(examples) for span in sorted(example.spans)]

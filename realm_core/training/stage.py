@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset
 
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, open_tokens
@@ -76,7 +76,6 @@ class Stage:
         steps: int,
         reported: Callable[[dict[str, float]], dict[str, float]] = dict,
     ) -> Loop:
-        """The loop, as its settings describe it."""
         told = self.settings, identity, self.run / self.name, self.activity, self.world
         return Loop(self.name, groups, *told, steps=steps, reported=reported)
 
@@ -204,9 +203,9 @@ class Prefetch(Generic[T]):
         """`make(first)`, `make(first + 1)`, … without end."""
         loader: DataLoader[T] = DataLoader(
             _Steps(self._make),
-            sampler=_Counting(first),
+            sampler=itertools.count(first),
             batch_size=None,
-            collate_fn=_as_made,
+            collate_fn=lambda made: made,
             num_workers=self._processes,
             prefetch_factor=4,
             multiprocessing_context="fork",
@@ -214,7 +213,6 @@ class Prefetch(Generic[T]):
         return iter(loader)
 
     def close(self) -> None:
-        """Stop making."""
         self._made = None
         if self._thread is not None:
             self._thread.shutdown(cancel_futures=True)
@@ -226,15 +224,3 @@ class _Steps(Dataset[T]):
 
     def __getitem__(self, step: int) -> T:
         return self._make(step)
-
-
-class _Counting(Sampler[int]):
-    def __init__(self, first: int) -> None:
-        self._first = first
-
-    def __iter__(self) -> Iterator[int]:
-        return itertools.count(self._first)
-
-
-def _as_made(value: T) -> T:
-    return value

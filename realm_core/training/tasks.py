@@ -234,7 +234,6 @@ class TrainRetriever(_Training):
     device: str = runtime("auto", help=DEVICE)
 
     def check_together(self) -> None:
-        """A state for each index, or none; and files that settings name are there."""
         if len(self.state) not in (0, len(self.index)):
             raise SettingError("state", "must name as many as there are indexes, in their order.")
         _check_names(self.questions, take=self.settings.take, repeat=self.settings.repeat)
@@ -274,7 +273,6 @@ class Finetune(_Training):
         return unused_for(self.retriever)
 
     def check_together(self) -> None:
-        """A retriever that searches an index has one, and repeated files are there."""
         check_index(self.retriever, self.index)
         _check_names(self.questions, repeat=self.settings.repeat)
 
@@ -320,7 +318,6 @@ class Ablate(Task):
     builder_device: str = runtime("auto", help="of pre-training's builder process")
 
     def check_together(self) -> None:
-        """The budget is large enough for every row, and repeated files are there."""
         self.settings.check_rows(self.rows)
         _check_names(self.questions, **{"finetune.repeat": self.settings.finetune.repeat})
 

@@ -59,7 +59,6 @@ class TrainerThreads:
             torch.set_num_threads(threads)
 
     def restore(self) -> None:
-        """Take all threads back."""
         torch.set_num_threads(self._all)
 
 

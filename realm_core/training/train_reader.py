@@ -34,7 +34,7 @@ from realm_core.questions.casual import casually
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import ReaderConfig
 from realm_core.training.identity import deciding, identity_of
-from realm_core.training.loop import Loop, ParameterGroup, freeze, no_dropout_in_attention
+from realm_core.training.loop import Loop, ParameterGroup, no_dropout_in_attention
 from realm_core.training.reading_batch import ReadingBatch, batches_of
 from realm_core.training.reading_rows import ReadingRow, grouped, read_rows, some_blocks
 from realm_core.training.stage import MOST_HELD_OUT, Prefetch, Stage, in_run_folder, question_draw
@@ -89,11 +89,11 @@ def _choose_parameters(reader: Reader, config: ReaderConfig, folder: Path) -> bo
             for frozen in (parameter for parameter in reader.bert.parameters() if not parameter.requires_grad):
                 frozen.data = frozen.data.to(fast_dtype(device))
         return continues
-    freeze(reader.bert.embeddings)
+    reader.bert.embeddings.requires_grad_(False)
     if reader.bert.encoder.relative_attention_bias is not None:
-        freeze(reader.bert.encoder.relative_attention_bias)
+        reader.bert.encoder.relative_attention_bias.requires_grad_(False)
     for layer in reader.bert.layers[: config.frozen_layers]:
-        freeze(layer)
+        layer.requires_grad_(False)
     return False
 
 

@@ -26,7 +26,7 @@ from torch import Tensor
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.index.generation import Generation
-from realm_core.index.retriever import DenseRetriever, check_fit
+from realm_core.index.retriever import DenseRetriever, check_manifest_fits
 from realm_core.living.present import Searched, with_edits
 from realm_core.model.adapter import Adapter, adapt, bert_of, merge
 from realm_core.model.checkpoint import Model, load_model, own_adapter
@@ -41,7 +41,7 @@ from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import RetrieverConfig
 from realm_core.training.identity import deciding, identity_of
 from realm_core.training.learnt_questions import LeftOut, files_by_name
-from realm_core.training.loop import ParameterGroup, freeze
+from realm_core.training.loop import ParameterGroup
 from realm_core.training.nearest import Nearest, NearestBlocks
 from realm_core.training.stage import MOST_HELD_OUT, Stage, in_run_folder, question_draw
 from realm_core.training.tasks import TrainRetriever
@@ -134,7 +134,7 @@ def _supervision(
     about: list[object] = []
     for searched in indexes:
         snapshot, generation = Snapshot.verified(searched.corpus), Generation.open(searched.index)
-        check_fit(model, generation, snapshot)
+        check_manifest_fits(model, generation.manifest, snapshot)
         retriever = DenseRetriever(model, generation)
         own = [snapshot.snapshot_id, sorted(left_out.titles), questions, config.right_within, config.competing]
         kept = folder / f"nearest-{identity_of(model=model.hash, own=own).hash}"
@@ -159,9 +159,9 @@ def _supervision(
 def _choose_parameters(query: Embedder, config: RetrieverConfig, folder: Path) -> bool:
     """Freeze what is not trained; True if it is the query embedder's adapter of the model in `folder`."""
     query.eval()  # no dropout: the vectors that are compared with are those without, too
-    freeze(query.norm)  # its gain is the scale of f, and so how sharp the prior is
+    query.norm.requires_grad_(False)  # its gain is the scale of f, and so how sharp the prior is
     if not config.low_rank:
-        freeze(query.bert.embeddings)
+        query.bert.embeddings.requires_grad_(False)
         return False
     torch.manual_seed(config.seed)
     return adapt(query.bert, config.low_rank, 0, bert_of(own_adapter(folder), "query"))

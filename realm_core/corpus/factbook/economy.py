@@ -9,11 +9,7 @@ from realm_core.corpus.factbook.country import Country
 from realm_core.corpus.factbook.fields import dated, enumerated, fact, first_upper, pieces, plain, share
 from realm_core.corpus.factbook.names import usual
 
-_FRANCS = {
-    "XOF": "West African CFA franc",
-    "XAF": "Central African CFA franc",
-    "XPF": "CFP franc",
-}
+_FRANCS = {"XOF": "West African CFA franc", "XAF": "Central African CFA franc", "XPF": "CFP franc"}
 # One of what the source counts in the plural.
 _ONE = {
     "colones": "colón",
@@ -48,7 +44,6 @@ _MONEY = {
 
 
 def currency(country: Country) -> Iterator[str]:
-    """What is paid with."""
     text = fact(country.raw("Economy", "Exchange rates", "Currency")) or plain(country.raw("Economy", "Exchange rates"))
     money = _MONEY.get(country.title)
     if money is None and "the US dollar is used" in text:

@@ -64,7 +64,6 @@ def _kept_label(tag: re.Match[str]) -> str:
 
 
 def without_brackets(text: str) -> str:
-    """Without what is in brackets."""
     while (shorter := _BRACKETS.sub("", text)) != text:
         text = shorter
     return text.strip(" ;,")

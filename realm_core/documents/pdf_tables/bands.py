@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from realm_core.documents.pdf_tables.drawn import SAME, Box, Interval, Rule, alike, union
 from realm_core.documents.pdf_tables.segments import (
+    NEXT_LINE,
     Segment,
     SegmentRow,
     columns_of,
@@ -24,7 +25,6 @@ from realm_core.documents.pdf_tables.table import Table
 T = TypeVar("T")
 
 _GAP = 0.6  # of the height of a line: between columns
-_NEXT_LINE = 1.5  # heights from line to line in a cell
 _OTHER_SIZE = 1.12  # of type: another part of the text
 _ROW_BELOW = 2.0  # heights, from the row above
 _HEADINGS_HEIGHT = 6.0  # heights
@@ -187,7 +187,7 @@ def _row_before(
         elif columns in row:  # a line above in the same cell
             is_near = abs(segment.bottom - below.top) <= below.height / 2 and _is_same_size(segment, below)
         else:
-            is_near = abs(segment.middle - below.middle) <= _NEXT_LINE * below.height
+            is_near = abs(segment.middle - below.middle) <= NEXT_LINE * below.height
         if not is_near:
             break
         row.setdefault(columns, []).insert(0, segment)

@@ -22,7 +22,7 @@ from realm_core.documents.pdf_tables.table import Table
 
 _GAP_IN_OBJECT = 0.6  # of the height of a line, about 1.15 of the type's size: between columns
 _GAP = 0.4  # the same between what is drawn separately; a space is about 0.25
-_NEXT_LINE = 1.5  # heights from line to line in a cell
+NEXT_LINE = 1.5  # heights from line to line in a cell
 
 
 class Glyph(NamedTuple):
@@ -152,7 +152,7 @@ def _begins_row(
 ) -> bool:
     is_below = segment.top < bottom + segment.height * 0.3
     if columns == last:
-        return is_below and above.middle - segment.middle > _NEXT_LINE * above.height
+        return is_below and above.middle - segment.middle > NEXT_LINE * above.height
     return is_below
 
 

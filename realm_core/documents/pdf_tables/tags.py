@@ -13,12 +13,11 @@ from typing import Any
 import pypdfium2.raw as pdfium
 from pypdfium2 import PdfPage
 
-from realm_core.corpus.grid import Cell
+from realm_core.corpus.grid import HIGHEST_SPAN, WIDEST_SPAN, Cell
 from realm_core.documents.pdf_tables.table import Table, TableBudget, add_to_row
 
 _DEEPEST = 64
 _LONGEST_TYPE = 64  # bytes of UTF-16
-_WIDEST_SPAN, _HIGHEST_SPAN = 1000, 65534  # those of HTML
 _GROUPS = frozenset(("THead", "TBody", "TFoot"))
 _HEADINGS = frozenset(("H", "H1", "H2", "H3", "H4", "H5", "H6"))
 
@@ -122,7 +121,7 @@ class _TagReader:
         for _, child, content in self._children(row, depth):
             kind = _type(child) if child is not None else ""
             if kind in ("TH", "TD"):
-                columns, rows = _span(child, b"ColSpan", _WIDEST_SPAN), _span(child, b"RowSpan", _HIGHEST_SPAN)
+                columns, rows = _span(child, b"ColSpan", WIDEST_SPAN), _span(child, b"RowSpan", HIGHEST_SPAN)
                 cells.append(Cell("", kind == "TH", columns, rows))
                 self._content(child, cells[-1], table, depth + 1)
             elif child is None and content < 0:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from realm_core.corpus import pool, wordnet, work
+from realm_core.corpus import wordnet, work, worker
 from realm_core.corpus.default import DefaultSource
 from realm_core.corpus.factbook import source as factbook
 from realm_core.corpus.ingest import ingest
@@ -37,8 +37,8 @@ SAMPLE_SNAPSHOT = "4b9a3ee999593094"
 WAITING = """
 import time
 from realm_core.__main__ import end, main
-from realm_core.corpus import pool, wordnet, work
-work._PART_ARTICLES, pool._BATCH_ARTICLES = 500, 100
+from realm_core.corpus import wordnet, work, worker
+work._PART_ARTICLES, worker._BATCH_ARTICLES = 500, 100
 write = work.WorkFolder._write_journal
 def write_and_wait(folder):
     write(folder)
@@ -72,7 +72,7 @@ def quiet() -> Activity:
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "_PART_ARTICLES", 50)
-    monkeypatch.setattr("realm_core.corpus.pool._BATCH_ARTICLES", 20)
+    monkeypatch.setattr("realm_core.corpus.worker._BATCH_ARTICLES", 20)
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +168,7 @@ def test_killed_and_resumed_gives_the_same_snapshot(
     status, errors = finish(start(command(*options, "--output", tmp_path / "a"), WAITING))
     assert status == 0 and f"after the first {position:,} pages" in errors
     monkeypatch.setattr(work, "_PART_ARTICLES", 500)
-    monkeypatch.setattr(pool, "_BATCH_ARTICLES", 100)
+    monkeypatch.setattr(worker, "_BATCH_ARTICLES", 100)
     ingest(JsonLinesSource(rows), name="n", output=tmp_path / "b", activity=quiet(), processes=1)
     first, second = (Snapshot.open(next((tmp_path / x / "n").iterdir())) for x in "ab")
     assert first.snapshot_id == second.snapshot_id and first.articles == 1_500

@@ -179,7 +179,7 @@ PAGES = [
 
 def test_links_follow_their_blocks_into_a_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("realm_core.corpus.work._PART_ARTICLES", 2)
-    monkeypatch.setattr("realm_core.corpus.pool._BATCH_ARTICLES", 1)
+    monkeypatch.setattr("realm_core.corpus.worker._BATCH_ARTICLES", 1)
     store = snapshot(tmp_path, *PAGES)
     found = read(store)
     assert len(found) == len(store) > 4 and store.has_links

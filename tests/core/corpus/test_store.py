@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from realm_core.arrays import save_array
-from realm_core.corpus import pool, work
+from realm_core.corpus import work, worker
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle, block_id
 from realm_core.corpus.sharing import shared_in
@@ -75,7 +75,7 @@ def test_rows_beyond_the_last_are_refused(tmp_path: Path) -> None:
 def test_a_sample_of_the_titles_passes_over_whole_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a corpus of more titles than are read for the spelling of questions."""
     monkeypatch.setattr(work, "_PART_ARTICLES", 1)
-    monkeypatch.setattr(pool, "_BATCH_ARTICLES", 1)
+    monkeypatch.setattr(worker, "_BATCH_ARTICLES", 1)
     store = snapshot(tmp_path, [RawArticle(str(n), f"Title {n}", "", f"Text {n}.") for n in range(7)])
     assert list(store.titles(9)) == [f"Title {n}" for n in range(7)]
     assert list(store.titles(3)) == ["Title 0", "Title 3", "Title 6"]

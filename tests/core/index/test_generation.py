@@ -19,7 +19,7 @@ from realm_core.errors import RealmError
 from realm_core.files import read_json, sha256_of_file
 from realm_core.index.bm25 import SparseRetriever
 from realm_core.index.generation import Generation
-from realm_core.index.retriever import DenseRetriever, check_fit
+from realm_core.index.retriever import DenseRetriever, check_manifest_fits
 from realm_core.index.search import ExactSearch
 from realm_core.model.checkpoint import load_model
 from realm_core.serving.engine import Engine
@@ -147,7 +147,7 @@ def test_a_model_with_another_reader_matches(deployment: Deployment) -> None:
     model = load_model(deployment.model)
     with torch.no_grad():
         model.reader.score.bias.add_(1)
-    check_fit(model, Generation.open(deployment.index), Snapshot.open(deployment.corpus))
+    check_manifest_fits(model, Generation.open(deployment.index).manifest, Snapshot.open(deployment.corpus))
 
 
 # ── Retrievers ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -19,7 +19,7 @@ from realm_core.errors import RealmError, Stopped
 from realm_core.files import read_json, sha256_of_file, write_json
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
-from realm_core.index.retriever import check_fit
+from realm_core.index.retriever import check_manifest_fits
 from realm_core.model.checkpoint import load_model
 from realm_core.questions.answers import exact_match
 from realm_core.runs.activity import Activity
@@ -103,7 +103,7 @@ def test_it_finds_and_answers_what_it_was_taught(deployment: Deployment, learnt:
 
 def test_indexes_stay_right_and_word_embeddings_stay_the_bases(deployment: Deployment, learnt: Path) -> None:
     before, after = load_model(deployment.model), load_model(learnt / "tuned")
-    check_fit(after, Generation.open(deployment.index), Snapshot.open(deployment.corpus))
+    check_manifest_fits(after, Generation.open(deployment.index).manifest, Snapshot.open(deployment.corpus))
     assert changed(before.block, after.block) == set()
     for name in ("query", "reader"):
         names = changed(before.parts()[name], after.parts()[name])

@@ -17,7 +17,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
 from realm_core.index.generation import Generation
-from realm_core.index.retriever import check_fit
+from realm_core.index.retriever import check_manifest_fits
 from realm_core.model.checkpoint import load_model, new_encoder, save_model
 from realm_core.model.encoder import Encoder
 from realm_core.model.joiner import Joiner
@@ -189,7 +189,7 @@ def test_the_model_gains_an_encoder_whose_decoder_is_the_word_embeddings(headles
 
 def test_indexes_built_before_stay_right(towns: Towns, headless: Path, learnt: Path) -> None:
     snapshot, index = Snapshot.open(towns.corpus), Generation.open(towns.index)
-    check_fit(load_model(learnt / "made"), index, snapshot)
+    check_manifest_fits(load_model(learnt / "made"), index.manifest, snapshot)
 
 
 def test_a_model_with_an_encoder_goes_on_with_it(towns: Towns, tmp_path: Path) -> None:
