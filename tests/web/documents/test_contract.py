@@ -62,7 +62,7 @@ def test_chains_of_requests_keep_to_the_description(
     """What a response tells is in the next request."""
     _, token = ApiToken.issue(staff.user, "test", ["ask", "feedback", "operate"])
 
-    class Chain(description().as_state_machine()):  # type: ignore[misc]  # made at run time
+    class Chain(description().as_state_machine()):
         def get_call_kwargs(self, case: Case) -> dict[str, Any]:
             return {"headers": {"Authorization": f"Bearer {token}"}}
 
