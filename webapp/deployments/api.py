@@ -8,7 +8,6 @@ from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.reverse import reverse
 
 from webapp.deployments import service as deploying
 from webapp.deployments.serializers import ConfirmationSerializer, DeploymentSerializer, NewDeploymentSerializer
@@ -79,7 +78,7 @@ class DeploymentsView(OperatorView):
             given("Doubts", _DOUBTS, 409),
         ],
     )
-    def post(self, request: Request, body: dict[str, Any]) -> Response:
+    def post(self, _request: Request, body: dict[str, Any]) -> Response:
         deployment = deploying.deploy(
             body["index"],
             model=body["model"],
@@ -87,7 +86,7 @@ class DeploymentsView(OperatorView):
             note=body["note"].strip(),
             confirmed=body["confirm"],
         )
-        return _created(request, deployment)
+        return self.made(DeploymentSerializer, deployment, "api-deployment")
 
 
 class DeploymentView(OperatorView):
@@ -112,11 +111,7 @@ class ActivateView(OperatorView):
             given("Deployment", _DEPLOYMENT, 201),
         ],
     )
-    def post(self, request: Request, deployment_id: int, body: dict[str, Any]) -> Response:
+    def post(self, _request: Request, deployment_id: int, body: dict[str, Any]) -> Response:
         earlier = get_object_or_404(Deployment.objects.select_related("model", "index"), pk=deployment_id)
-        return _created(request, deploying.roll_back(earlier, by=self.operator, confirmed=body["confirm"]))
-
-
-def _created(request: Request, deployment: Deployment) -> Response:
-    address = reverse("api-deployment", args=[deployment.pk], request=request)
-    return Response(DeploymentSerializer(deployment).data, status=201, headers={"Location": address})
+        deployment = deploying.roll_back(earlier, by=self.operator, confirmed=body["confirm"])
+        return self.made(DeploymentSerializer, deployment, "api-deployment")

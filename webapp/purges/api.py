@@ -11,7 +11,6 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.reverse import reverse
 
 from realm_core.corpus.records import LONGEST_ID
 from webapp.documents.inputs import MOST_DOCUMENTS
@@ -144,13 +143,12 @@ class PurgesView(OperatorView):
         problems=[409, 429],
         examples=[sent("Documents", _NEW_PURGE), given("Receipt", _PURGE, 201)],
     )
-    def post(self, request: Request, body: dict[str, Any]) -> Response:
+    def post(self, _request: Request, body: dict[str, Any]) -> Response:
         try:
             purge = purging.purge(body["documents"], by=self.operator)
         except DocumentMissing as error:
             raise InvalidRequest(FieldError("documents", str(error))) from None
-        address = reverse("api-purge", args=[purge.pk], request=request)
-        return Response(PurgeSerializer(purge).data, status=201, headers={"Location": address})
+        return self.made(PurgeSerializer, purge, "api-purge")
 
 
 class PurgeView(OperatorView):
