@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.templatetags.static import static
 from django.urls import include, path, re_path, register_converter
+from django.urls.converters import StringConverter
 from django.views.generic import RedirectView
 
 from webapp.access.roles import Action
@@ -55,16 +56,10 @@ from webapp.sources import api as sources_api
 from webapp.sources import views as sources_views
 
 
-class AnyTextConverter:
+class AnyTextConverter(StringConverter):
     """Text of any characters. Django's `path` matches no line break, so an address with one would find no view."""
 
     regex = "(?s:.+)"
-
-    def to_python(self, value: str) -> str:
-        return value
-
-    def to_url(self, value: str) -> str:
-        return value
 
 
 register_converter(AnyTextConverter, "any_text")
