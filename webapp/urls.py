@@ -23,6 +23,7 @@ from webapp.deployments import views as deployments_views
 from webapp.documents import api as documents_api
 from webapp.documents import edit_views
 from webapp.documents import views as documents_views
+from webapp.documents.inputs import LARGEST_FILE_BYTES
 from webapp.evaluations import api as evaluations_api
 from webapp.evaluations import views as evaluations_views
 from webapp.explaining import api as explaining_api
@@ -54,6 +55,7 @@ from webapp.schedules import api as schedules_api
 from webapp.schedules import views as schedules_views
 from webapp.sources import api as sources_api
 from webapp.sources import views as sources_views
+from webapp.sources.service import LARGEST_UPLOAD_BYTES
 
 
 class AnyTextConverter(StringConverter):
@@ -64,8 +66,8 @@ class AnyTextConverter(StringConverter):
 
 register_converter(AnyTextConverter, "any_text")
 
-_document_uploads = allow_larger_body(documents_api.BODY_BYTES, Action.EDIT)
-_source_uploads = allow_larger_body(sources_api.BODY_BYTES, Action.OPERATE)
+_document_uploads = allow_larger_body(LARGEST_FILE_BYTES, Action.EDIT)
+_source_uploads = allow_larger_body(LARGEST_UPLOAD_BYTES, Action.OPERATE)
 
 handler400 = "webapp.pages.errors.bad_request"
 handler404 = "webapp.pages.errors.page_not_found"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
@@ -15,8 +15,6 @@ from webapp.questions import service as questions
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.base import OperatorView
 from webapp.rest.operation import FORM, given, operation, sent
-
-QUESTIONS_BODY_BYTES: Final = questions.LARGEST_FILE_BYTES + (1 << 20)  # a file and the rest of the request's body
 
 
 class AddingModels(OperatorView):
