@@ -35,6 +35,7 @@ ARTICLES = {
     "Amazon River": "The Amazon River crosses Brazil. It carries more water than any other river.",
     "Johann Sebastian Bach": "Johann Sebastian Bach was a composer. He wrote the Mass in B minor and died in 1750.",
 }
+QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
 
 
 def tiny_config(folder: Path) -> ModelConfig:

@@ -22,6 +22,7 @@ from webapp.rest.authentication import token_of
 _View = TypeVar("_View", bound=Callable[..., Any])
 _CHARSETS: Final = {"utf-8", "utf8", "us-ascii", "ascii"}
 _PIECE: Final = 1 << 16  # bytes
+_AROUND_BYTES: Final = 1 << 20  # the parts of a form beside its file
 
 
 class Utf8Request(WSGIRequest):
@@ -35,11 +36,12 @@ class Utf8Request(WSGIRequest):
         self.content_type, self.content_params = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
 
 
-def allow_larger_body(most_bytes: int, action: Action) -> Callable[[_View], _View]:
-    """Raise a view's limit for users and tokens that may do `action`; all others keep the usual limit."""
+def allow_larger_body(file_bytes: int, action: Action) -> Callable[[_View], _View]:
+    """Raise a view's limit to a form with such a file, for users and tokens that may do `action`; all others keep the
+    usual limit."""
 
     def mark(view: _View) -> _View:
-        view.larger_body = (most_bytes, action)  # type: ignore[attr-defined]
+        view.larger_body = (file_bytes + _AROUND_BYTES, action)  # type: ignore[attr-defined]
         return view
 
     return mark

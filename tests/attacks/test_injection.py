@@ -7,6 +7,7 @@ fewer rows afterwards.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,13 +17,14 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.attacks.test_pages import Structure
-from tests.attacks.test_requests import NAMES, PARAMETERS, UNREAD, lists
-from tests.attacks.texts import in_turn, some
+from tests.attacks.test_requests import PARAMETERS, refused_or_right
+from tests.attacks.texts import SHORT, in_turn, some
 from tests.web.conftest import FakeEngine, Person
 from tests.web.console import question_set
-from tests.web.operating import TokenClient, evaluation, job, span_set
+from tests.web.described import described
+from tests.web.operating import TokenClient, corpus_change, evaluation, job, span_set
 from tests.web.pages import stored
-from webapp.models import AuditEntry, Feedback, JobState
+from webapp.models import AuditEntry, Feedback, IndexGeneration, JobState, QuestionSet
 
 pytestmark = pytest.mark.postgresql_only
 
@@ -50,6 +52,13 @@ ADMINISTRATION = {
     "admin:axes_accessattempt_changelist": ("q", "path_info", "locked_out"),
 }
 LISTS = {**PARAMETERS, **ADMINISTRATION}
+# Any text could be one, and none is called like these.
+NAMES = ("name", "language", "document_id", "action", "corpus_name")
+# Any text could be one, and the files of this corpus are not there.
+UNREAD = {
+    *(("/api/v1/documents", name) for name in ("title", "collection")),
+    *(("/api/v1/documents/{document_id}/touched", name) for name in ("cursor", "page_size", "differing")),
+}
 
 
 @pytest.fixture
@@ -70,6 +79,24 @@ def ends(engine: FakeEngine, staff: Person) -> dict[str, list[Any]]:
         "manage-job-new": ["index"],
         "manage-job-log": [job(state=JobState.STOPPED).pk],
     }
+
+
+def lists(ends: dict[str, list[Any]]) -> Iterator[tuple[str, str]]:
+    """Every parameter that an address of the API describes, with the ids of what there is in the address."""
+    index = IndexGeneration.objects.earliest("pk")
+    change, measured = corpus_change(index), evaluation(index, QuestionSet.objects.first() or question_set())
+    ids = {
+        "{answer_id}": ends["answer"][0],
+        "{job_id}": ends["manage-job-log"][0],
+        "{change_id}": change.pk,
+        "evaluations/{record_id}": f"evaluations/{measured.pk}",
+    }
+    for address, operations in described()["paths"].items():
+        for parameter in operations.get("get", {}).get("parameters", ()):
+            if parameter["in"] == "query":
+                for place, end in ids.items():
+                    address = address.replace(place, str(end))
+                yield address, parameter["name"]
 
 
 def rows() -> dict[str, int]:
@@ -109,16 +136,17 @@ def test_one_s_own_history(payload: str, ends: dict[str, list[Any]], member: Per
         assert b"Whose is" not in client.get("/api/v1/answers", {parameter: payload}).content
 
 
-@pytest.mark.parametrize("payload", in_turn(PAYLOADS, 3))
-def test_parameters_of_the_api(payload: str, ends: dict[str, list[Any]], staff: Person) -> None:
+@pytest.mark.parametrize("text", in_turn({**SHORT, **PAYLOADS}, 7))
+def test_parameters_of_the_api(text: str, ends: dict[str, list[Any]], staff: Person) -> None:
     """Refused, every one, but for names: any text could be one, and finds nothing."""
     client = TokenClient(staff.user, "ask", "operate")
     addresses = list(lists(ends))
     before = rows()
     for address, parameter in addresses:
-        response = client.get(address, {parameter: payload})
+        response = client.get(address, {parameter: text})
         if (address, parameter) in UNREAD and response.status_code == 503:
             continue
+        refused_or_right(response)
         if parameter in NAMES and response.status_code == 200:
             assert response.json()["results"] == [], (address, parameter)
         else:

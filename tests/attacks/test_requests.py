@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -15,11 +14,10 @@ from django.urls import reverse
 from tests.attacks.texts import SHORT, TEXTS, TYPED, in_turn
 from tests.web.conftest import FakeEngine, Person
 from tests.web.console import question_set
-from tests.web.described import described
-from tests.web.operating import TokenClient, corpus_change, evaluation, job
+from tests.web.operating import TokenClient, job
 from tests.web.pages import stored
 from webapp.kinds import KINDS
-from webapp.models import AskedAnswer, Deployment, Feedback, IndexGeneration, Job, JobState, QuestionSet, Schedule
+from webapp.models import AskedAnswer, Deployment, Feedback, Job, JobState, Schedule
 
 pytestmark = pytest.mark.postgresql_only
 
@@ -178,52 +176,6 @@ def test_bodies_of_the_api(text: str, engine: FakeEngine, staff: Person) -> None
         response = client.post("/mcp", json.dumps(message), content_type="application/json")
         refused_or_right(response)
         assert response.status_code == 413 or json.loads(response.content)["jsonrpc"] == "2.0"
-
-
-def lists(ends: dict[str, list[Any]]) -> Iterator[tuple[str, str]]:
-    """Every parameter that an address of the API describes, with the ids of what there is in the address."""
-    index = IndexGeneration.objects.earliest("pk")
-    change, measured = corpus_change(index), evaluation(index, QuestionSet.objects.first() or question_set())
-    ids = {
-        "{answer_id}": ends["answer"][0],
-        "{job_id}": ends["manage-job-log"][0],
-        "{change_id}": change.pk,
-        "evaluations/{record_id}": f"evaluations/{measured.pk}",
-    }
-    for address, operations in described()["paths"].items():
-        for parameter in operations.get("get", {}).get("parameters", ()):
-            if parameter["in"] == "query":
-                for place, end in ids.items():
-                    address = address.replace(place, str(end))
-                yield address, parameter["name"]
-
-
-NAMES = (
-    "name",
-    "language",
-    "document_id",
-    "action",
-    "corpus_name",
-)  # any text could be one, and none is called like these
-# Any text could be one, and the files of this corpus are not there.
-UNREAD = {
-    *(("/api/v1/documents", name) for name in ("title", "collection")),
-    *(("/api/v1/documents/{document_id}/touched", name) for name in ("cursor", "page_size", "differing")),
-}
-
-
-@pytest.mark.parametrize("text", in_turn(SHORT, 7))
-def test_parameters_of_the_api(text: str, ends: dict[str, list[Any]], staff: Person) -> None:
-    client = TokenClient(staff.user, "ask", "operate")
-    for address, parameter in lists(ends):
-        response = client.get(address, {parameter: text})
-        if (address, parameter) in UNREAD and response.status_code == 503:
-            continue
-        refused_or_right(response)
-        if parameter in NAMES and response.status_code == 200:
-            assert response.json()["results"] == []
-        else:
-            assert response.status_code == 400, (address, parameter)
 
 
 @pytest.mark.parametrize("text", in_turn(TEXTS, 1))

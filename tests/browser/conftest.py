@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.web.conftest import curator, engine, loader, member, staff  # noqa: F401  (fixtures)
+from tests.web.conftest import curator, engine, loader, member, no_workers, staff  # noqa: F401  (fixtures)
 from tests.workers.conftest import broker_data, workers  # noqa: F401
 from workers.system_packages import find_browser
 

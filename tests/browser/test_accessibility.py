@@ -41,10 +41,10 @@ from tests.web.pages.ingested import AUSTRALIA, ingested
 from tests.web.pages.stored import ODYSSEY
 from tests.web.test_authorisation import PAGES, POST
 from webapp.deployments.service import CONFIRMATION
-from webapp.jobs import queue
 from webapp.kinds import KINDS
 from webapp.models import ApiToken, Deployment, Feedback, Job, JobState, Review
 
+pytestmark = pytest.mark.usefixtures("no_workers")
 LOOKS: dict[str, dict[str, Any]] = {
     "wide and light": {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"},
     "phone and dark": {"viewport": {"width": 390, "height": 800}, "color_scheme": "dark", "has_touch": True},
@@ -199,11 +199,6 @@ def test_every_page_is_looked_at() -> None:
     elsewhere = {name for name, page in PAGES.items() if page.method == POST and page.status == 302}
     looked_at = {name for names in LOOKED_AT.values() for name in names.split()}
     assert (PAGES.keys() | {"api-docs"}) - elsewhere - NO_PAGE.keys() == {name for name in looked_at if ":" not in name}
-
-
-@pytest.fixture(autouse=True)
-def _no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue, "_send", lambda *_: None)
 
 
 @looks("wide and light")

@@ -16,7 +16,7 @@ from benchmarks.web import server
 from realm_core.serving.engine import Engine
 from tests import forked
 from tests.browser.admin_way import Ground, Way
-from tests.tiny import ARTICLES, tiny_deployment
+from tests.tiny import QUESTIONS, tiny_deployment
 from tests.workers.conftest import Workers
 from webapp.artefacts.registering import record_corpus, record_index, record_model
 from webapp.deployments.service import deploy
@@ -25,7 +25,6 @@ from webapp.questions import service as questions
 
 pytestmark = pytest.mark.postgresql_only  # which has writers wait for one another less than SQLite has
 
-QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
 PASSWORD = "a-password-of-the-test"
 
 

@@ -17,7 +17,6 @@ from pytest_django.live_server_helper import LiveServer
 from tests.waiting import wait_until
 from tests.web.conftest import FakeEngine
 from tests.web.console import ANSWERS, another_index, another_model, measured, question_set, whole, write_files
-from webapp.jobs import queue
 from webapp.models import (
     AuditEntry,
     Deployment,
@@ -33,12 +32,8 @@ from webapp.models import (
 )
 from webapp.sources import service as sources
 
+pytestmark = pytest.mark.usefixtures("no_workers")
 _LONG = "Llanfairpwllgwyngyllgogerychwyrndrobwllllantysiliogogogoch"
-
-
-@pytest.fixture(autouse=True)
-def _no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue, "_send", lambda *_: None)
 
 
 @pytest.fixture

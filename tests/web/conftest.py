@@ -25,6 +25,7 @@ from tests.web.operating import TokenClient
 from tests.web.pages import fillings, stored
 from webapp.deployments import service as deploying
 from webapp.deployments.service import Finding, PairCheck, Verdict
+from webapp.jobs import queue
 from webapp.models import Deployment, IndexGeneration, ModelVersion
 from webapp.serving.engine import Serving
 
@@ -74,6 +75,12 @@ def program(staff: Person) -> TokenClient:
 def index(db: None) -> IndexGeneration:
     """The index that is deployed."""
     return stored.deployment().index
+
+
+@pytest.fixture
+def no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody hears of the jobs that are started."""
+    monkeypatch.setattr(queue, "_send", lambda *_: None)
 
 
 @pytest.fixture

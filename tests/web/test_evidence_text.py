@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 
+from tests.migrated import migrated_back
 from tests.web.pages import stored
 from webapp.models import EvidenceBlock
 
 pytestmark = pytest.mark.postgresql_first
 
-_BEFORE = ("webapp", "0020_purges")
 _COPIES = {"title", "text", "url"}
 
 
@@ -24,14 +22,6 @@ def _columns() -> set[str]:
         return {
             one.name for one in connection.introspection.get_table_description(cursor, EvidenceBlock._meta.db_table)
         }
-
-
-def _migrate(targets: Sequence[tuple[str, str]]) -> Any:
-    """The state of the models there. Nothing is announced: permissions of the newest models stay as they are."""
-    executor = MigrationExecutor(connection)
-    state = executor.migrate(list(targets))
-    state.clear_delayed_apps_cache()
-    return state
 
 
 @pytest.mark.django_db
@@ -46,12 +36,9 @@ def test_what_a_block_says_is_in_one_place() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_the_version_before_finds_its_copies_again() -> None:
     asked = stored.store()
-    state = _migrate([_BEFORE])
-    try:
+    with migrated_back("0020_purges") as state:
         rows = state.apps.get_model("webapp", "EvidenceBlock").objects.order_by("rank").values(*_COPIES)
         assert list(rows) == [{name: block[name] for name in _COPIES} for block in asked.payload["evidence"]]
-    finally:
-        _migrate(MigrationExecutor(connection).loader.graph.leaf_nodes())
     assert not _columns() & _COPIES
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 
 from realm_core.files import write_json
+from tests.migrated import migrated_back
 from tests.web.console import another_corpus, another_index
 from tests.web.pages import stored
 from webapp.artefacts.registering import record_corpus
@@ -258,15 +258,8 @@ def test_an_earlier_version_s_records_and_runs_are_taken_over(
     settings.REALM_DATA = tmp_path
     (tmp_path / corpus.path).mkdir(parents=True)
     write_json(tmp_path / corpus.path / "manifest.json", {"share": 0.125})
-    try:
-        _migrate([("webapp", "0023_folded_indexes")])
-    finally:
-        _migrate(MigrationExecutor(connection).loader.graph.leaf_nodes())
+    with migrated_back("0023_folded_indexes"):
+        pass
     assert dict(CorpusSnapshot.objects.values_list("name", "share")) == {"vital-en": 1.0, "wiki": 0.125}
     after = Schedule.objects.get()
     assert (after.corpus_id, after.ingested_by, after.answering) == (corpus.pk, chain.ingested_by, chain.answering)
-
-
-def _migrate(targets: Any) -> None:
-    state = MigrationExecutor(connection).migrate(list(targets))
-    state.clear_delayed_apps_cache()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -12,11 +11,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from tests.web.conftest import Loader, Person
+from tests.web.conftest import Person
 from tests.web.console import another_model
 from tests.web.operating import TokenClient, job, post, problem, question_set
 from tests.web.pages import stored
-from webapp.jobs import queue
 from webapp.models import (
     AskedAnswer,
     Feedback,
@@ -35,15 +33,9 @@ from webapp.models.job import MAX_INTERRUPTIONS, RESUME_AFTER_S
 from webapp.questions import service as question_services
 from webapp.schedules import service as scheduling
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_workers", "loader")]
 
 STOP_POLLING = 286
-
-
-@pytest.fixture(autouse=True)
-def _no_workers(monkeypatch: pytest.MonkeyPatch, loader: Loader) -> Iterator[None]:
-    monkeypatch.setattr(queue, "_send", lambda *_: None)
-    yield
 
 
 def page(person: Person, one: Job, part: str = "") -> Any:

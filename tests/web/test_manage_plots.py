@@ -1,4 +1,4 @@
-"""Diagrams of jobs: what is drawn is what was measured, for what a look costs little."""
+"""Diagrams and figures of jobs: what is drawn is what was measured, for what a look costs little."""
 
 from __future__ import annotations
 
@@ -246,3 +246,16 @@ def test_a_row_that_stands_still_is_not_sorted_again(job: Job, monkeypatch: pyte
     measure(job, 20, stage="pretrain", row="stale", pretrain__loss=2.0)
     (curve,) = plots.curves(job.pk)
     assert thinned == [[(10.0, 1.0), (20.0, 2.0)]] and curve.lines["realm"] == [(10.0, 1.0)]
+
+
+def test_each_set_of_questions_says_what_was_learnt_from_it() -> None:
+    sets = {
+        "corrected": {"given": 3, "learnt": 2, "held_out": 1, "right_before": 0, "right_after": 2},
+        "many": {"given": 1200, "learnt": 1200, "held_out": 0},
+    }
+    questions = {"given": 1203, "learnt": 1202, "held_out": 1, "sets": sets}
+    assert figures(Job(kind="finetune", result={"questions": questions})) == [
+        ("Questions learnt", "1,202 of 1,203"),
+        ("Learnt from corrected", "2 of 3, 1 held out; right before: 0, now: 2"),
+        ("Learnt from many", "1,200 of 1,200"),
+    ]

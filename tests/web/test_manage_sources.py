@@ -14,7 +14,6 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from realm_core.errors import RealmError
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, post, problem
-from webapp.jobs import queue
 from webapp.models import AuditEntry, Job, JobState
 from webapp.sources import service as sources
 from webapp.sources import views
@@ -26,10 +25,9 @@ TOWN = b'{"id": "1", "title": "Town", "text": "Town is a town."}\n'
 
 
 @pytest.fixture
-def folder(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(settings: Any, tmp_path: Path, no_workers: None) -> Path:
     """The folder of sources; it is not there yet."""
     settings.REALM_DATA = tmp_path
-    monkeypatch.setattr(queue, "_send", lambda *_: None)
     return tmp_path / "sources"
 
 

@@ -21,7 +21,7 @@ from django.contrib.auth.models import User
 from benchmarks.askers import Askers, asker, change_over, operate, percentile
 from benchmarks.web import request, server
 from tests import forked
-from tests.tiny import ARTICLES
+from tests.tiny import QUESTIONS
 from tests.waiting import wait_until
 from tests.workers.work import deployed_pair, rival_of
 from webapp.deployments.service import check
@@ -29,7 +29,6 @@ from webapp.models import ApiToken, AskedAnswer, Deployment, IndexGeneration, We
 
 LOADING_TAKES_S = 3.0
 THINKS_S = 0.4  # without a pause the askers would take the processors from the other tests
-QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
 
 
 @pytest.fixture

@@ -73,24 +73,24 @@ def an_unknown_kind_fails_with_a_sentence() -> None:
     assert "alchemy" in job.error
 
 
-def stops_when_asked() -> None:
-    job = make_job(steps=1000)
+def stopped(**parameters: object) -> Job:
+    """A job that has ended because it was asked to."""
+    job = make_job(**parameters)
     send(job)
     wait_until(lambda: steps(job))
     job.refresh_from_db()
     assert job.request_stop()
     wait_for_state(job, "stopped")
     assert not alive(steps(job)[0][0])
+    return job
+
+
+def stops_when_asked() -> None:
+    stopped(steps=1000)
 
 
 def stops_a_process_that_does_not_listen() -> None:
-    job = make_job(steps=3000, deaf=1, helper=1)  # five minutes; it is killed after two
-    send(job)
-    wait_until(lambda: steps(job))
-    job.refresh_from_db()
-    assert job.request_stop()
-    wait_for_state(job, "stopped")
-    assert not alive(steps(job)[0][0])
+    job = stopped(steps=3000, deaf=1, helper=1)  # five minutes; it is killed after two
     wait_until(lambda: not alive(int((job.run_dir / "helper").read_text())))
 
 

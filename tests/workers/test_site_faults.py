@@ -14,12 +14,11 @@ import pytest
 
 from benchmarks.askers import Askers
 from tests.migrated import migrated
-from tests.tiny import ARTICLES
+from tests.tiny import ARTICLES, QUESTIONS
 from tests.waiting import wait_until
 from tests.workers.site import Site, site
 from workers.guards import HOST
 
-QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
 ASKERS = 4
 _KEPT = """
 import django, json, sys

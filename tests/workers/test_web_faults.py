@@ -24,7 +24,7 @@ from benchmarks.web import request, server, serving
 from realm_client import Client
 from tests import forked
 from tests.nightly import NIGHTLY
-from tests.tiny import ARTICLES
+from tests.tiny import QUESTIONS
 from tests.waiting import alive, wait_until
 from tests.workers.work import deployed_pair, rival_of
 from webapp.deployments.service import check
@@ -36,7 +36,6 @@ from workers.services import web
 HOUR_S = 3600
 THINKS_S = 0.2  # without a pause the askers would take the processors from the other tests
 PATIENT = "A patient question"
-QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
 
 
 @pytest.fixture

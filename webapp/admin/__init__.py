@@ -3,9 +3,9 @@
 from django.contrib import admin
 from django.urls import reverse_lazy
 
-from webapp.admin import answers, audited, records
+from webapp.admin import audited, records
 
-__all__ = ["answers", "audited", "records"]
+__all__ = ["audited", "records"]
 
 # Named as the link of the console that leads here; “View site” leads back to the console.
 admin.site.site_header = admin.site.index_title = "Records"

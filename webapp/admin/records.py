@@ -1,20 +1,23 @@
-"""What the site writes: artefacts, jobs, processes, the audit trail. All of it can be seen, none of it changed here."""
+"""What the site writes: artefacts, jobs, processes, answers, the audit trail. All can be seen, none is changed here."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Model
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
 
-from webapp.admin.readonly import ReadOnlyAdmin
+from webapp.admin.audited import Audited
 from webapp.models import (
     ApiToken,
+    AskedAnswer,
     AuditEntry,
     CorpusSnapshot,
     Deployment,
     DeviceLease,
     Evaluation,
+    EvidenceBlock,
     Feedback,
     IndexGeneration,
     Job,
@@ -27,6 +30,51 @@ from webapp.models import (
     WebProcess,
     Worker,
 )
+
+
+class ReadOnly:
+    """Records of what happened: only the site writes them."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class ReadOnlyAdmin(ReadOnly, Audited):
+    """A page of such records, also of those whose files were removed."""
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        everything: QuerySet[Any] = self.model._base_manager.all()
+        return everything
+
+
+class EvidenceInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg]  # not generic at run time
+    """Shown with the answer, and deleted with it."""
+
+    model = EvidenceBlock
+    template = "admin/evidence.html"
+
+
+@admin.register(AskedAnswer)
+class AskedAnswerAdmin(ReadOnlyAdmin):
+    """Questions and answers. They may be deleted (a person may ask for it), never changed."""
+
+    list_display = ["question", "answer_text", "probability", "k", "latency_ms", "created_at"]
+    search_fields = ["question", "answer_text"]
+    date_hierarchy = "created_at"
+    inlines = [EvidenceInline]
+    deletes_with_it = (Feedback,)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.has_perm("webapp.delete_askedanswer")
+
+    def called(self, record: AskedAnswer) -> str:
+        return str(record.pk)  # not the question: if it is deleted, it must not remain in the audit trail
 
 
 def _show(record: type[Model], columns: str, *, related: str = "", **more: Any) -> None:

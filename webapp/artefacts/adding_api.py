@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.reverse import reverse
 
 from webapp.artefacts import examples, shipped
 from webapp.artefacts import serializers as shown
@@ -16,8 +15,6 @@ from webapp.questions import service as questions
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.base import OperatorView
 from webapp.rest.operation import FORM, given, operation, sent
-
-QUESTIONS_BODY_BYTES: Final = questions.LARGEST_FILE_BYTES + (1 << 20)  # a file and the rest of the request's body
 
 
 class AddingModels(OperatorView):
@@ -34,13 +31,11 @@ class AddingModels(OperatorView):
             given("Model", {**examples.MODEL, **examples.MODEL_MORE}, 200, 201),
         ],
     )
-    def post(self, request: Request, body: dict[str, Any]) -> Response:
+    def post(self, _request: Request, body: dict[str, Any]) -> Response:
         if body["shipped"] not in (names := shipped.shipped_models()):
             raise InvalidRequest(FieldError("shipped", f"Must be one of {', '.join(names)}."))
         model, new = shipped.record_shipped(body["shipped"], by=self.operator)
-        address = reverse("api-model", args=[model.pk], request=request)
-        shown_model = shown.ModelDetailSerializer(model).data
-        return Response(shown_model, status=201 if new else 200, headers={"Location": address})
+        return self.made(shown.ModelDetailSerializer, model, "api-model", new=new)
 
 
 class AddingQuestionSets(OperatorView):
@@ -56,13 +51,11 @@ class AddingQuestionSets(OperatorView):
         problems=[422, 507],
         examples=[given("Question set", examples.QUESTION_SET, 200, 201)],
     )
-    def post(self, request: Request, body: dict[str, Any]) -> Response:
+    def post(self, _request: Request, body: dict[str, Any]) -> Response:
         file, purpose = body["file"], body["purpose"]
         name = body["name"] or questions.name_after(file.name)
         new = not QuestionSet.objects.filter(name=name).exists()
         content = questions.lines_of(file.read(), file.name, purpose)
         left_out, origin = body["leave_out_measured"], body["origin"]
         made = questions.record(content, name, purpose, origin=origin, leave_out_measured=left_out, by=self.operator)
-        address = reverse("api-question-set", args=[made.pk], request=request)
-        shown_set = shown.QuestionSetSerializer(made).data
-        return Response(shown_set, status=201 if new else 200, headers={"Location": address})
+        return self.made(shown.QuestionSetSerializer, made, "api-question-set", new=new)

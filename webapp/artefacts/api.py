@@ -17,9 +17,10 @@ from rest_framework.response import Response
 from webapp.access.roles import Action
 from webapp.artefacts import examples, removing
 from webapp.artefacts import serializers as shown
-from webapp.artefacts.adding_api import QUESTIONS_BODY_BYTES, AddingModels, AddingQuestionSets
+from webapp.artefacts.adding_api import AddingModels, AddingQuestionSets
 from webapp.bodies import allow_larger_body
 from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, ModelVersion, Purpose, QuestionSet, SpanSet
+from webapp.questions.service import LARGEST_FILE_BYTES
 from webapp.rest.base import OperatorView
 from webapp.rest.lists import RecordList
 from webapp.rest.operation import given, operation
@@ -34,7 +35,7 @@ class ListedRecords:
     filters: query parameters that select some of them, beside those of the time, which every list has.
     orders: fields to order them by.
     removable: whether DELETE removes one.
-    adding: a view whose POST adds one, if that is possible. largest_body: of its requests, if larger than usual; bytes.
+    adding: a view whose POST adds one, if that is possible. largest_file: that it may be sent; bytes.
     about: notes on reading one. example: one as listed; more: what reading it adds.
     """
 
@@ -51,7 +52,7 @@ class ListedRecords:
     more: Mapping[str, Any] = field(default_factory=dict)
     removable: bool = False
     adding: type[OperatorView] = OperatorView
-    largest_body: int = 0
+    largest_file: int = 0
 
 
 LISTED: Final = (
@@ -100,7 +101,7 @@ LISTED: Final = (
         examples.QUESTION_SET,
         removable=True,
         adding=AddingQuestionSets,
-        largest_body=QUESTIONS_BODY_BYTES,
+        largest_file=LARGEST_FILE_BYTES,
         related=("evaluations", "created_by"),
         filters=(by_word("purpose", Purpose.values),),
     ),
@@ -155,8 +156,8 @@ def _list_address(listed: ListedRecords) -> URLPattern:
             return listed.record._default_manager.prefetch_related(*listed.related)
 
     view: Callable[..., HttpResponseBase] = ListView.as_view()
-    if listed.largest_body:
-        view = allow_larger_body(listed.largest_body, Action.OPERATE)(view)
+    if listed.largest_file:
+        view = allow_larger_body(listed.largest_file, Action.OPERATE)(view)
     return path(listed.name, view, name=f"api-{listed.name}")
 
 

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from webapp.access.collections import access_of
-from webapp.articles import examples
 from webapp.articles import service as articles
 from webapp.articles.serializers import ArticleSerializer, BlockSerializer
+from webapp.asking.examples import ANSWER
 from webapp.rest.base import UNCHANGED, UNLESS, CachedView
 from webapp.rest.operation import given, operation
+
+_EVIDENCE: Final = ANSWER["evidence"][0]
+_PLACE: Final = {"section": _EVIDENCE["section"], "start": 0, "end": len(_EVIDENCE["text"])}
+
+_BLOCK: Final[dict[str, Any]] = {
+    **{name: _EVIDENCE[name] for name in ("block_id", "title", "text", "url")},
+    **_PLACE,
+    "previous": None,
+    "next": None,
+    "corpus": ANSWER["corpus"],
+}
+
+_ARTICLE: Final[dict[str, Any]] = {
+    **{name: _EVIDENCE[name] for name in ("title", "text", "url")},
+    "licence": "CC BY-SA 4.0",
+    "attribution": "Wikipedia contributors",
+    "blocks": [{"block_id": _EVIDENCE["block_id"], **_PLACE}],
+    "corpus": ANSWER["corpus"],
+}
 
 
 class BlockByIdView(CachedView):
@@ -21,7 +42,7 @@ class BlockByIdView(CachedView):
         "Searched for in the deployed corpus, then in the others. Needs no model.",
         parameters=[UNLESS],
         gives={200: BlockSerializer, **UNCHANGED},
-        examples=[given("Block", examples.BLOCK)],
+        examples=[given("Block", _BLOCK)],
     )
     def get(self, request: Request, block_id: str) -> Response:
         return Response(BlockSerializer(_source(request, block_id)).data)
@@ -34,7 +55,7 @@ class ArticleView(CachedView):
         "The whole text of the article, and the positions of its blocks.",
         parameters=[UNLESS],
         gives={200: ArticleSerializer, **UNCHANGED},
-        examples=[given("Article", examples.ARTICLE)],
+        examples=[given("Article", _ARTICLE)],
     )
     def get(self, request: Request, block_id: str) -> Response:
         return Response(ArticleSerializer(_source(request, block_id)).data)

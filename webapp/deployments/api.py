@@ -8,9 +8,7 @@ from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.reverse import reverse
 
-from webapp.deployments import examples
 from webapp.deployments import service as deploying
 from webapp.deployments.serializers import ConfirmationSerializer, DeploymentSerializer, NewDeploymentSerializer
 from webapp.models import Deployment, IndexGeneration, ModelVersion
@@ -19,6 +17,28 @@ from webapp.rest.lists import RecordList
 from webapp.rest.operation import given, operation, sent
 from webapp.rest.parameters import by_id, by_time, by_truth
 
+_NEW_DEPLOYMENT: Final[dict[str, Any]] = {"index": 4, "note": "The newest articles"}
+
+_DEPLOYMENT: Final[dict[str, Any]] = {
+    "id": 12,
+    "model": 3,
+    "index": 4,
+    "is_active": True,
+    "activated_at": "2026-01-31T12:30:00Z",
+    "deactivated_at": None,
+    "activated_by": "stella",
+    "note": "The newest articles",
+}
+
+_DOUBTS: Final[dict[str, Any]] = {
+    "type": "about:blank",
+    "title": "Conflict",
+    "status": 409,
+    "detail": "It was never measured on the same questions as the active deployment. "
+    "To deploy it all the same, confirm that.",
+    "doubts": ["It was never measured on the same questions as the active deployment."],
+    "confirm": "4d1e0c5a97b3f826",
+}
 _LIST: Final = RecordList(
     filters=(
         by_id("model", ModelVersion),
@@ -29,7 +49,7 @@ _LIST: Final = RecordList(
     orders=("id", "activated_at"),  # a clock may have been set back between two deployments
     address="deployments",
     kind=DeploymentSerializer,
-    example=examples.DEPLOYMENT,
+    example=_DEPLOYMENT,
     page_name="DeploymentPage",
 )
 _CHECKED: Final = (
@@ -53,12 +73,12 @@ class DeploymentsView(OperatorView):
         gives={201: DeploymentSerializer},
         problems=[409, 422],
         examples=[
-            sent("An index", examples.NEW_DEPLOYMENT),
-            given("Deployment", examples.DEPLOYMENT, 201),
-            given("Doubts", examples.DOUBTS, 409),
+            sent("An index", _NEW_DEPLOYMENT),
+            given("Deployment", _DEPLOYMENT, 201),
+            given("Doubts", _DOUBTS, 409),
         ],
     )
-    def post(self, request: Request, body: dict[str, Any]) -> Response:
+    def post(self, _request: Request, body: dict[str, Any]) -> Response:
         deployment = deploying.deploy(
             body["index"],
             model=body["model"],
@@ -66,13 +86,11 @@ class DeploymentsView(OperatorView):
             note=body["note"].strip(),
             confirmed=body["confirm"],
         )
-        return _created(request, deployment)
+        return self.made(DeploymentSerializer, deployment, "api-deployment")
 
 
 class DeploymentView(OperatorView):
-    @operation(
-        "deployment", "A deployment", gives=DeploymentSerializer, examples=[given("Deployment", examples.DEPLOYMENT)]
-    )
+    @operation("deployment", "A deployment", gives=DeploymentSerializer, examples=[given("Deployment", _DEPLOYMENT)])
     def get(self, _request: Request, deployment_id: int) -> Response:
         return Response(DeploymentSerializer(get_object_or_404(Deployment, pk=deployment_id)).data)
 
@@ -88,16 +106,12 @@ class ActivateView(OperatorView):
         problems=[409, 422],
         examples=[
             sent("Back", {}),
-            sent("Back, the doubts confirmed", {"confirm": examples.DOUBTS["confirm"]}),
-            given("Doubts", examples.DOUBTS, 409),
-            given("Deployment", examples.DEPLOYMENT, 201),
+            sent("Back, the doubts confirmed", {"confirm": _DOUBTS["confirm"]}),
+            given("Doubts", _DOUBTS, 409),
+            given("Deployment", _DEPLOYMENT, 201),
         ],
     )
-    def post(self, request: Request, deployment_id: int, body: dict[str, Any]) -> Response:
+    def post(self, _request: Request, deployment_id: int, body: dict[str, Any]) -> Response:
         earlier = get_object_or_404(Deployment.objects.select_related("model", "index"), pk=deployment_id)
-        return _created(request, deploying.roll_back(earlier, by=self.operator, confirmed=body["confirm"]))
-
-
-def _created(request: Request, deployment: Deployment) -> Response:
-    address = reverse("api-deployment", args=[deployment.pk], request=request)
-    return Response(DeploymentSerializer(deployment).data, status=201, headers={"Location": address})
+        deployment = deploying.roll_back(earlier, by=self.operator, confirmed=body["confirm"])
+        return self.made(DeploymentSerializer, deployment, "api-deployment")

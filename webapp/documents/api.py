@@ -23,7 +23,7 @@ from webapp.access.collections import access_of
 from webapp.access.limits import asker_name
 from webapp.documents import examples, previewing
 from webapp.documents import service as documents
-from webapp.documents.inputs import LARGEST_FILE_BYTES, LONGEST_TITLE, DocumentInput
+from webapp.documents.inputs import LONGEST_TITLE, DocumentInput
 from webapp.documents.listing import DocumentQuery, Position, PositionLost, following
 from webapp.documents.serializers import (
     AboutSerializer,
@@ -60,7 +60,6 @@ from webapp.rest.parameters import IF_MATCH, idempotency_key, if_match, key_para
 from webapp.rest.throttle import EditThrottle
 from webapp.serving.living import current_corpus_id
 
-BODY_BYTES: Final = LARGEST_FILE_BYTES + (1 << 20)  # a file and the rest of the request's body
 _POSITION: Final = re.compile(r"\d{1,18}(\.\d{1,18}){3}", re.ASCII)
 _KEY: Final = key_parameter(
     "1 to 255 visible characters. The same key and request within 24 hours make one edit (the second is "

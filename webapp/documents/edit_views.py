@@ -28,7 +28,7 @@ from webapp.access.roles import Action
 from webapp.bodies import allow_larger_body
 from webapp.documents import fetching, previewing, service
 from webapp.documents.forms import ADDING, CHANGING, LICENCES, DocumentForm, FileForm, StagedForm, initial
-from webapp.documents.inputs import DocumentInput, File, Staged, Unreadable
+from webapp.documents.inputs import LARGEST_FILE_BYTES, DocumentInput, File, Staged, Unreadable
 from webapp.documents.service import Edited
 from webapp.documents.versions import ChangedMeanwhile, only
 from webapp.documents.viewing import ShownDocument
@@ -39,17 +39,15 @@ from webapp.ledger.views import shown_touched
 from webapp.models import GONE, ChangeKind, CorpusChange, Document
 from webapp.pages.errors import status_of
 from webapp.pages.guards import console_form, staff_member
-from webapp.pages.uploads import FileField
 from webapp.refusals import REFUSALS
 from webapp.text import counted
 
 log = logging.getLogger(__name__)
 
-_FILE: Final = cast(FileField, FileForm.base_fields["file"])
 _WARNED: Final = 5  # documents whose warnings are said at once
 
 
-@allow_larger_body(_FILE.body_bytes, Action.OPERATE)
+@allow_larger_body(LARGEST_FILE_BYTES, Action.OPERATE)
 @console_form
 def add_document(request: HttpRequest) -> HttpResponse:
     """Add documents: pasted, uploaded or from an address; `collection` is the one that the form proposes."""
@@ -70,7 +68,7 @@ def add_document(request: HttpRequest) -> HttpResponse:
     return _after_edit(edited)
 
 
-@allow_larger_body(_FILE.body_bytes, Action.OPERATE)
+@allow_larger_body(LARGEST_FILE_BYTES, Action.OPERATE)
 @console_form
 @with_corpus
 def change_document(request: HttpRequest) -> HttpResponse:

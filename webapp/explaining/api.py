@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from webapp.access.collections import access_of
+from webapp.asking.examples import ANSWER
 from webapp.asking.history import readable_answer
-from webapp.explaining import examples
 from webapp.explaining import service as why
 from webapp.explaining.serializers import RightAnswerSerializer, WhySerializer
 from webapp.rest.authentication import MayExplain
 from webapp.rest.base import PublicView
 from webapp.rest.operation import given, operation, sent
 from webapp.rest.throttle import AskThrottle
+
+_WHY: Final[dict[str, Any]] = {
+    "cause": "outweighed",
+    "detail": "Block 2 (Arthur C. Clarke) says “Arthur C. Clarke”, which has 19.0\N{NO-BREAK SPACE}% over all blocks; "
+    "“Stanley Kubrick” outweighs it with 52.0\N{NO-BREAK SPACE}%, most of it from block 1 (2001: A Space Odyssey).",
+    "chosen": {
+        "text": "Stanley Kubrick",
+        "probability": 0.52,
+        "block_id": ANSWER["evidence"][0]["block_id"],
+        "title": "2001: A Space Odyssey",
+    },
+    "right": {
+        "text": "Arthur C. Clarke",
+        "probability": 0.19,
+        "block_id": "2f1e0d9c8b7a69584736251403f2e1d0",
+        "title": "Arthur C. Clarke",
+    },
+    "no_answer_probability": None,
+    "rank": None,
+    "looked_at": None,
+}
 
 
 class WhyView(PublicView):
@@ -37,7 +58,7 @@ class WhyView(PublicView):
         takes=RightAnswerSerializer,
         gives=WhySerializer,
         problems=[429],
-        examples=[sent("The right answer", {"answer": "Arthur C. Clarke"}), given("Why", examples.WHY)],
+        examples=[sent("The right answer", {"answer": "Arthur C. Clarke"}), given("Why", _WHY)],
     )
     def post(self, request: Request, answer_id: UUID, body: dict[str, Any]) -> Response:
         asked = readable_answer(request, answer_id, "deployment__index__corpus")

@@ -122,8 +122,7 @@ class JobsView(OperatorView):
             raise InvalidRequest(*_parameter_errors(error)) from None
         except jobs.AlreadyActive as error:
             raise _duplicate(request, error) from None
-        address = reverse("api-job", args=[job.pk], request=request)
-        return Response(JobDetailSerializer(job).data, status=201, headers={"Location": address})
+        return self.made(JobDetailSerializer, job, "api-job")
 
 
 class JobView(OperatorView):

@@ -8,7 +8,6 @@ from typing import Any, Final
 from django import forms
 
 MOST_FILES: Final = 100  # in one field
-_AROUND_BYTES: Final = 2**20  # the other parts of the request's body
 
 
 class FileField(forms.FileField):
@@ -36,11 +35,6 @@ class FileField(forms.FileField):
     def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
         """Those by which `console.js` keeps what is too large from being sent."""
         return {**super().widget_attrs(widget), "data-most-bytes": self.largest_bytes}
-
-    @property
-    def body_bytes(self) -> int:
-        """The largest body of a request with such a file."""
-        return self.largest_bytes + _AROUND_BYTES
 
     def clean(self, data: Any, initial: Any = None) -> Any:
         """The file; ValidationError if it is missing, empty or too large."""

@@ -11,13 +11,11 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.reverse import reverse
 
 from realm_core.corpus.records import LONGEST_ID
 from webapp.documents.inputs import MOST_DOCUMENTS
 from webapp.documents.viewing import DocumentMissing
 from webapp.models import Purge
-from webapp.purges import examples
 from webapp.purges import service as purging
 from webapp.purges.remaining import HeldFolder, RemovalStage, held_folders
 from webapp.refusals import FieldError, InvalidRequest
@@ -27,6 +25,30 @@ from webapp.rest.operation import given, operation, sent
 from webapp.rest.parameters import by_time
 from webapp.rest.serializers import StrictCharField, StrictSerializer
 from webapp.rest.throttle import EditThrottle
+
+_NEW_PURGE: Final[dict[str, Any]] = {"documents": ["d-3f1c9a5b7e2d4c60"]}
+
+_PURGE: Final[dict[str, Any]] = {
+    "id": "0a4a3a3e-6f0e-4b0c-9a37-0f2f6f5f1b9d",
+    "at": "2026-01-31T12:05:00.000000Z",
+    "documents": ["d-3f1c9a5b7e2d4c60"],
+    "blocks": 1,
+    "answers": 1,
+    "answer_ids": ["0b6f2f5e-3a64-4d0c-9a51-6a0f3a1c7c55"],
+    "files": [
+        {
+            "path": "living/vital-en/segments/4c1b7d2a9e5f6a30/articles.arrow",
+            "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+            "successor": None,
+            "successor_sha256": None,
+        }
+    ],
+    "remaining": ["corpora/vital-en/5d41402abc4b2a76", "indexes/5d41402abc4b2a76-b9719d911017c592"],
+    "holding": [
+        {"path": "corpora/vital-en/5d41402abc4b2a76", "stage": "answers", "index": None, "corpus": 1},
+        {"path": "indexes/5d41402abc4b2a76-b9719d911017c592", "stage": "answers", "index": 1, "corpus": None},
+    ],
+}
 
 
 class NewPurgeSerializer(StrictSerializer):
@@ -98,7 +120,7 @@ _LIST: Final = RecordList(
     order=("-at", "pk"),
     address="purges",
     kind=PurgeSerializer,
-    example=examples.PURGE,
+    example=_PURGE,
     page_name="PurgePage",
 )
 
@@ -119,15 +141,14 @@ class PurgesView(OperatorView):
         takes=NewPurgeSerializer,
         gives={201: PurgeSerializer},
         problems=[409, 429],
-        examples=[sent("Documents", examples.NEW_PURGE), given("Receipt", examples.PURGE, 201)],
+        examples=[sent("Documents", _NEW_PURGE), given("Receipt", _PURGE, 201)],
     )
-    def post(self, request: Request, body: dict[str, Any]) -> Response:
+    def post(self, _request: Request, body: dict[str, Any]) -> Response:
         try:
             purge = purging.purge(body["documents"], by=self.operator)
         except DocumentMissing as error:
             raise InvalidRequest(FieldError("documents", str(error))) from None
-        address = reverse("api-purge", args=[purge.pk], request=request)
-        return Response(PurgeSerializer(purge).data, status=201, headers={"Location": address})
+        return self.made(PurgeSerializer, purge, "api-purge")
 
 
 class PurgeView(OperatorView):
@@ -135,7 +156,7 @@ class PurgeView(OperatorView):
         "purge",
         "The receipt of a purge",
         gives=PurgeSerializer,
-        examples=[given("Receipt", examples.PURGE)],
+        examples=[given("Receipt", _PURGE)],
     )
     def get(self, request: Request, purge_id: UUID) -> Response:
         return Response(PurgeSerializer(get_object_or_404(Purge, pk=purge_id)).data)

@@ -68,7 +68,7 @@ class UploadForm(forms.Form):
         return values
 
 
-@allow_larger_body(_FILE.body_bytes, Action.CURATE)
+@allow_larger_body(_FILE.largest_bytes, Action.CURATE)
 @curator_form
 def question_list(request: HttpRequest) -> HttpResponse:
     """All question sets, and the form that adds one."""

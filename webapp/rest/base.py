@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from django.contrib.auth.models import User
+from django.db.models import Model
 from django.utils.decorators import method_decorator
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import conditional_page
@@ -12,6 +13,9 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework.permissions import AllowAny
 from rest_framework.renderers import JSONRenderer
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+from rest_framework.serializers import BaseSerializer
 from rest_framework.utils import json
 from rest_framework.views import APIView
 
@@ -76,6 +80,11 @@ class OperatorView(PublicView):
         """The caller; the permission has refused anonymous ones."""
         assert isinstance(self.request.user, User)
         return self.request.user
+
+    def made(self, kind: type[BaseSerializer[Any]], record: Model, view: str, *, new: bool = True) -> Response:
+        """A record that a request has made, and its address; of status 200 if it was there already."""
+        address = reverse(view, args=[record.pk], request=self.request)
+        return Response(kind(record).data, status=201 if new else 200, headers={"Location": address})
 
 
 class EditorView(OperatorView):

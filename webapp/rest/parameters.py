@@ -99,9 +99,14 @@ def by_time(field: str = "created_at") -> tuple[ListFilter, ListFilter]:
 def filtered(request: Request, records: QuerySet[Any], filters: Collection[ListFilter]) -> QuerySet[Any]:
     """The records that the query parameters select."""
     for one in filters:
-        if (value := _given(request, one.name, one.read, None)) is not None:
+        if (value := value_of(request, one)) is not None:
             records = records.filter(**{one.lookup: value})
     return records
+
+
+def value_of(request: Request, one: ListFilter) -> Any:
+    """The value of a filter; None: it is not given."""
+    return _given(request, one.name, one.read, None)
 
 
 def only_parameters(request: Request, known: Sequence[str]) -> None:

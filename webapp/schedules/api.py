@@ -8,7 +8,6 @@ from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.reverse import reverse
 
 from webapp.artefacts import retention
 from webapp.models import RetentionRule, Schedule
@@ -55,11 +54,10 @@ class SchedulesView(OperatorView):
         problems=[422],
         examples=[sent("Weekly", examples.NEW_SCHEDULE), _SCHEDULE],
     )
-    def post(self, request: Request, body: dict[str, Any]) -> Response:
+    def post(self, _request: Request, body: dict[str, Any]) -> Response:
         # Without reading the source again a periodic build would find nothing new.
         schedule = scheduling.save(Schedule(**{"ingest": True, **body}), by=self.operator)
-        address = reverse("api-schedule", args=[schedule.pk], request=request)
-        return Response(ScheduleSerializer(schedule).data, status=201, headers={"Location": address})
+        return self.made(ScheduleSerializer, schedule, "api-schedule")
 
 
 class ScheduleView(OperatorView):

@@ -13,7 +13,6 @@ from webapp.rest.operation import FORM, given, operation
 from webapp.sources import service as sources
 from webapp.sources.serializers import NewSourceFileSerializer, SourceFileSerializer
 
-BODY_BYTES = sources.LARGEST_UPLOAD_BYTES + (1 << 20)  # a file and the rest of the request's body
 _FILE: Final[dict[str, Any]] = {"name": "handbook.jsonl", "size_bytes": 1482133}  # an example
 
 

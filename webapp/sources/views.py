@@ -33,7 +33,7 @@ class SourceForm(forms.Form):
     )
 
 
-@allow_larger_body(_FILE.body_bytes, Action.OPERATE)
+@allow_larger_body(_FILE.largest_bytes, Action.OPERATE)
 @console_form
 def source_list(request: HttpRequest) -> HttpResponse:
     """All files to ingest, and the upload form."""

@@ -38,6 +38,7 @@ from webapp.models import (
     Job,
     JobKind,
     JobState,
+    QuestionSet,
     Schedule,
 )
 from webapp.models.schedule import ScheduleStage
@@ -102,6 +103,20 @@ def advance(index: IndexGeneration) -> Schedule:
     return schedule
 
 
+def about_to_measure(later: IndexGeneration, questions: QuestionSet) -> Schedule:
+    """A run that deploys an index which measures no worse, and has just built it."""
+    return Schedule.objects.create(
+        corpus_name=later.corpus.name,
+        trigger="every",
+        hours=1,
+        questions=questions,
+        deploy=True,
+        stage=ScheduleStage.INDEX,
+        corpus=later.corpus,
+        last_job=Job.objects.create(kind=JobKind.INDEX, state=JobState.SUCCEEDED),
+    )
+
+
 def active() -> IndexGeneration:
     deployment = Deployment.active()
     assert deployment is not None
@@ -133,16 +148,7 @@ def test_edits_are_there_from_the_first_moment_on(
 def test_it_is_measured_with_the_edits_of_what_answers(edited: None, later: IndexGeneration) -> None:
     """A question about an edited document would be answered worse without it, and nothing ever be deployed."""
     now, questions = active(), question_set()
-    schedule = Schedule.objects.create(
-        corpus_name=later.corpus.name,
-        trigger="every",
-        hours=1,
-        questions=questions,
-        deploy=True,
-        stage=ScheduleStage.INDEX,
-        corpus=later.corpus,
-        last_job=Job.objects.create(kind=JobKind.INDEX, state=JobState.SUCCEEDED),
-    )
+    schedule = about_to_measure(later, questions)
     for index, stage in ((later, ScheduleStage.CHECK), (now, ScheduleStage.CHECK_NOW)):
         [job] = scheduling.advance()
         schedule.refresh_from_db()
@@ -198,16 +204,7 @@ def test_what_cannot_be_brought_over_is_not_measured(edited: None, snapshots: Sn
     """The same text has another id in the later corpus."""
     texts = {**ARTICLES, f"id of {BACH}": "Q1339"}
     later = snapshots({**texts, "Oslo": "Oslo is in Norway."})
-    schedule = Schedule.objects.create(
-        corpus_name=later.corpus.name,
-        trigger="every",
-        hours=1,
-        questions=question_set(),
-        deploy=True,
-        stage=ScheduleStage.INDEX,
-        corpus=later.corpus,
-        last_job=Job.objects.create(kind=JobKind.INDEX, state=JobState.SUCCEEDED),
-    )
+    schedule = about_to_measure(later, question_set())
     assert scheduling.advance() == []
     schedule.refresh_from_db()
     assert f"was not deployed: The document {BACH} cannot be brought over" in schedule.last_outcome
