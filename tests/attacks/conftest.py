@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.attacks.contract import SURROUNDINGS
 from tests.served import Served, served
 from tests.web.conftest import _empty_cache, curator, engine, loader, member, outsider, staff
 from webapp.bodies import Utf8Request
@@ -22,6 +23,5 @@ def _as_the_server_reads(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The server: JSON lines in its log, no limit on questions, little patience."""
-    surroundings = {"LOG_FORMAT": "json", "ASK_RATE": "0", "BROKER_URL": "memory://", "OMP_NUM_THREADS": "1"}
-    with served(tmp_path_factory.mktemp("attacks"), WEB_PATIENCE_S="2", **surroundings) as running:
+    with served(tmp_path_factory.mktemp("attacks"), WEB_PATIENCE_S="2", **SURROUNDINGS) as running:
         yield running

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from tests.attacks.contract import FEW_PHASES, run
 from tests.served import Served
 
 
@@ -207,3 +208,14 @@ def test_secrets_stay_out_of_the_log_and_the_pages(site: Served, connection: htt
     for secret in secrets:
         assert secret not in log
         assert not [page for page in pages if secret in page]
+
+
+@pytest.mark.nightly  # tests/web/test_api_contract.py sends the same to the views
+@pytest.mark.timeout(600)
+def test_whatever_is_sent_the_description_holds(site: Served) -> None:
+    """A small run; `python -m tests.attacks.contract` is the long one."""
+    outcomes = run(site, 240, phases=FEW_PHASES, examples=1)
+    for outcome in outcomes:
+        assert not outcome.complaints, outcome.complaints
+        assert outcome.requests >= 80
+        assert max(outcome.statuses) < 500

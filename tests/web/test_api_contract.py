@@ -1,4 +1,4 @@
-"""Whatever is sent to the API, by anybody, it answers as its description says. Schemathesis makes the requests up."""
+"""Whatever is sent to the API, it answers as its description says: requests are made up by Schemathesis."""
 
 from __future__ import annotations
 
@@ -64,21 +64,14 @@ def _one_transaction() -> Iterator[None]:
 @schema.exclude(path_regex="^/api/v1/(documents|originals|collections|purges)").parametrize()
 @SETTINGS
 def test_the_api_keeps_to_its_description(
-    case: Case, engine: FakeEngine, member: Person, staff: Person, _one_transaction: None
+    case: Case, engine: FakeEngine, staff: Person, _one_transaction: None
 ) -> None:
     existing = _existing(case.operation.path)
     for name in case.path_parameters.keys() & existing.keys():
         case.path_parameters[name] = existing[name]
-    send_as_each(case, member, staff)
-
-
-def send_as_each(case: Case, member: Person, staff: Person) -> None:
-    """The same request of nobody, of an asker, and of an admin, who may most and is therefore the last."""
+    _, token = ApiToken.issue(staff.user, "test", ["ask", "feedback", "operate"])
+    case.headers = {**(case.headers or {}), "Authorization": f"Bearer {token}"}
     case.call_and_validate(checks=CHECKS)
-    for person, scopes in ((member, ["ask", "feedback"]), (staff, ["ask", "feedback", "operate"])):
-        _, token = ApiToken.issue(person.user, "test", scopes)
-        case.headers = {**(case.headers or {}), "Authorization": f"Bearer {token}"}
-        case.call_and_validate(checks=CHECKS)
 
 
 def _existing(address: str) -> dict[str, object]:
