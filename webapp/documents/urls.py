@@ -5,8 +5,9 @@ from django.urls import path
 from webapp.access.roles import Action
 from webapp.bodies import allow_larger_body
 from webapp.documents import api, edit_views, views
+from webapp.documents.inputs import LARGEST_FILE_BYTES
 
-_uploads = allow_larger_body(api.BODY_BYTES, Action.EDIT)
+_uploads = allow_larger_body(LARGEST_FILE_BYTES, Action.EDIT)
 
 console = [
     path("documents/", views.document_list, name="manage-documents"),
