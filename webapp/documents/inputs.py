@@ -166,14 +166,17 @@ class ReadDocument:
     more_readers: bool = False
 
 
-def checked(given: Sequence[DocumentInput]) -> None:
-    """InvalidRequest names every wrong field, after `[n].` if there are several documents."""
+def checked(given: Sequence[DocumentInput], listed: str = "") -> None:
+    """InvalidRequest names every wrong field, after `[n].` if there are several documents.
+
+    listed: the field of the request that has them as a list.
+    """
     errors = []
     for number, one in enumerate(given):
-        before = f"[{number}]." if len(given) > 1 else ""
+        before = f"{listed}[{number}]." if listed or len(given) > 1 else ""
         errors += [FieldError(before + error.field, error.detail) for error in _wrong(one)]
     if not 1 <= len(given) <= MOST_DOCUMENTS:
-        errors.append(FieldError("", f"One edit takes 1 to {MOST_DOCUMENTS:,} documents, not {len(given):,}."))
+        errors.append(FieldError(listed, f"One edit takes 1 to {MOST_DOCUMENTS:,} documents, not {len(given):,}."))
     if errors:
         raise InvalidRequest(*errors)
 

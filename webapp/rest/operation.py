@@ -32,7 +32,7 @@ _DESCRIPTIONS: Final = {
     413: "The body is too large.",
     415: "The body is of no media type that is taken here.",
     422: "This cannot be done; `detail` says why.",
-    429: "Too many questions; `Retry-After` says when to come back.",
+    429: "Too many questions, or too many edits; `Retry-After` says when to come back.",
     503: "No model is ready, or the database does not answer; `Retry-After` says when to come back.",
     507: "The server's disk is full or takes no files.",
 }
