@@ -400,3 +400,9 @@ def test_the_command_says_what_is_wrong_with_a_file(deployed: Deployment, tmp_pa
     file.write_text("\n".join(json.dumps({"id": "turku", "title": one, "text": "A city."}) for one in ("A", "B")))
     with pytest.raises(CommandError, match=r"^rows\.jsonl: The document 'turku' is given twice\.$"):
         call_command("documents", "add", str(file))
+
+
+def test_a_form_where_only_json_is_taken_is_refused(deployed: Deployment, program: TokenClient) -> None:
+    body = encode_multipart(BOUNDARY, {"licence": "CC0"})
+    problem(program.generic("PATCH", "/api/v1/documents/Nile", body, MULTIPART_CONTENT), 415)
+    assert not Document.objects.exists()
