@@ -191,13 +191,29 @@ class BulkView(_DocumentsView):
     )
     def post(self, request: Request, body: dict[str, Any]) -> Response:
         if "documents" in body:
-            many = [document_input(one) for one in body["documents"]]
-            checked(many, "documents")
+            many = _listed(body)
         else:
             many = files_input(body)
             checked(many[:1])  # of which all the same is said
         edit = {"add": [_fingerprint("add", one) for one in many]}
         return self.edited(request, edit, lambda kept: documents.add(many, by=self.operator, kept=kept), 201)
+
+    @operation(
+        "put_documents",
+        "Add or change many documents",
+        "In one edit, all or none, to keep them as they are elsewhere: one whose `id` is there is changed as by `PUT` "
+        "of its own address, any other is added. Those that are like that already are not among the `changes`. "
+        + _REFUSED,
+        takes={JSON: BulkSerializer},
+        parameters=[_KEY],
+        gives=EditSerializer,
+        problems=[409, 422, 429, 507],
+        examples=[sent("Documents", {"documents": [examples.KNOWN, examples.NEW]}), given("Edit", examples.EDIT)],
+    )
+    def put(self, request: Request, body: dict[str, Any]) -> Response:
+        many = _listed(body)
+        edit = {"put": [_fingerprint("put", one) for one in many]}
+        return self.edited(request, edit, lambda kept: documents.add_or_change(many, by=self.operator, kept=kept), 200)
 
 
 class DocumentView(_DocumentsView):
@@ -308,6 +324,13 @@ class TouchedView(EditorView):
         anew = preview.asked_anew(partial(limits.count_questions, request))
         summary = preview.touched.worked_out().summary
         return Response(PreviewSerializer({"preview": preview, "summary": summary, "anew": anew}).data)
+
+
+def _listed(body: dict[str, Any]) -> list[DocumentInput]:
+    """The documents of a request that lists them; InvalidRequest names what is wrong in the list."""
+    many = [document_input(one) for one in body["documents"]]
+    checked(many, "documents")
+    return many
 
 
 def _position(request: Request) -> Position | None:

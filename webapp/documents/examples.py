@@ -16,6 +16,8 @@ NEW: Final[dict[str, Any]] = {
     "collection": "travel",
 }
 
+KNOWN: Final[dict[str, Any]] = {"id": "guides/oulu", "title": "Oulu", "text": "Oulu is a city by the sea."}
+
 ADDRESS: Final[dict[str, Any]] = {"address": "https://example.org/turku.pdf", "licence": "CC BY 4.0"}
 
 ABOUT: Final[dict[str, Any]] = {"licence": "CC BY 4.0", "tags": ["cities", "castles"]}

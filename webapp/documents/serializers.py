@@ -137,7 +137,7 @@ class UploadSerializer(ChangedUploadSerializer, NewDocumentSerializer):
 
 
 class BulkSerializer(StrictSerializer):
-    """Documents to add in one edit, all or none."""
+    """Documents to write in one edit, all or none."""
 
     documents = NewDocumentSerializer(many=True, help_text=f"1 to {MOST_DOCUMENTS:,}.")
 
