@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import secrets
@@ -75,8 +76,8 @@ def envbool(name: str, default: bool) -> bool:
     raise ImproperlyConfigured(f"{name} must be true or false, not {value!r}.")
 
 
-def envint(name: str, default: int, *, minimum: int = 0) -> int:
-    """A whole number, at least `minimum`."""
+def envint(name: str, default: int, *, minimum: int = 0, maximum: int | None = None) -> int:
+    """A whole number, at least `minimum` and at most `maximum`."""
     value = os.environ.get(name, "").strip()
     if not value:
         return default
@@ -86,6 +87,8 @@ def envint(name: str, default: int, *, minimum: int = 0) -> int:
         raise ImproperlyConfigured(f"{name} must be a whole number, not {value!r}.") from None
     if number < minimum:
         raise ImproperlyConfigured(f"{name} must be at least {minimum}, not {number}.")
+    if maximum is not None and number > maximum:
+        raise ImproperlyConfigured(f"{name} must be at most {maximum}, not {number}.")
     return number
 
 
@@ -96,6 +99,14 @@ def envchoice(name: str, default: TextT, choices: Sequence[TextT]) -> TextT:
     if chosen is None:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
     return chosen
+
+
+def envlevel(name: str, default: str) -> str:
+    """A log level of Python, in upper or lower case."""
+    value = os.environ.get(name, "").strip() or default
+    if value.upper() not in logging.getLevelNamesMapping():
+        raise ImproperlyConfigured(f"{name} must be DEBUG, INFO, WARNING, ERROR or CRITICAL, not {value!r}.")
+    return value.upper()
 
 
 def envsearch() -> WantedSearch:

@@ -62,6 +62,7 @@ from webapp.environment import (
     envchoice,
     envheader,
     envint,
+    envlevel,
     envlist,
     envrate,
     envsearch,
@@ -309,7 +310,7 @@ ASK_QUEUE = envint("ASK_QUEUE", 128, minimum=1)
 ASK_DEADLINE_S = envint("ASK_DEADLINE_S", 30, minimum=1)
 ASK_CACHE_S = envint("ASK_CACHE_S", 300)
 METRICS_OPEN = envbool("METRICS_OPEN", False)
-JOB_NICENESS = envint("JOB_NICENESS", 10)  # with 5, a training halves the speed of answering
+JOB_NICENESS = envint("JOB_NICENESS", 10, maximum=19)  # with 5, a training halves the speed of answering
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes; a question is a few hundred
 DATA_UPLOAD_MAX_NUMBER_FILES = 1_000  # a form says itself that a hundred are too many (`pages/uploads.py`)
 # Pages of other sites authenticate with a token, never with the visitor's cookies.
@@ -373,7 +374,7 @@ LOGGING = {
         "no_503": {"()": "django.utils.log.CallbackFilter", "callback": lambda r: getattr(r, "status_code", 0) != 503}
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["no_503"]}},
-    "root": {"handlers": ["console"], "level": os.environ.get("LOG_LEVEL", "INFO").upper()},
+    "root": {"handlers": ["console"], "level": envlevel("LOG_LEVEL", "INFO")},
     # Django logs to its own handlers only if DEBUG is on; here all messages go to the same handlers.
     "loggers": {"django": {"handlers": [], "propagate": True}, "axes": {"level": "WARNING"}},
 }

@@ -217,8 +217,11 @@ def _edit_places(job: Job, given: Any) -> dict[str, Any]:
     several = isinstance(given, list)
     indexes: list[IndexGeneration] = given if several else [given] if given else []
     present, files = _first_states(job, indexes)
-    for file, now in zip(files, present, strict=True):
-        if LivingState.load(file).purges < now.purges:
+    for index, file, now in zip(indexes, files, present, strict=True):
+        first, latest = LivingState.load(file), index.latest
+        if first.has_edits and latest != index:  # folded meanwhile: purges are counted there
+            now = state_of(latest, latest.state_now())
+        if first.purges < now.purges:
             remove_folder(job.run_dir / COPY)
             raise RealmError(f"Documents of {now.name} were purged since this job began; start another one.")
     states: Any = files if several else next(iter(files), None)

@@ -201,6 +201,10 @@ class Client(Operators):
         """Add documents by one edit, all or none."""
         return self._do(edit("POST", "bulk", {"documents": [one.body() for one in documents]}, idempotency_key))
 
+    def put_documents(self, documents: Sequence[NewDocument], *, idempotency_key: str | None = None) -> records.Edit:
+        """Add or change documents by one edit, all or none: one whose id is there is changed, any other is added."""
+        return self._do(edit("PUT", "bulk", {"documents": [one.body() for one in documents]}, idempotency_key))
+
     def add_files(
         self, files: Sequence[File], about: NewDocument | None = None, *, idempotency_key: str | None = None
     ) -> records.Edit:

@@ -246,7 +246,10 @@ class Retrieval:
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a corpus. previous, next: ids of its neighbours in the article."""
+    """A block of a corpus. previous, next: ids of its neighbours in the article.
+
+    licence, attribution: of the article; empty where they are not stated. collection: that the article is in.
+    """
 
     block_id: str
     title: str
@@ -258,6 +261,9 @@ class Block:
     previous: str | None
     next: str | None
     corpus: str
+    licence: str = ""
+    attribution: str = ""
+    collection: str = ""
 
 
 @dataclass(frozen=True)
@@ -350,6 +356,13 @@ class ListedDocument:
 
 
 @dataclass(frozen=True)
+class EditedDocument(ListedDocument):
+    """A document that an edit named, as it is now. version: for `if_match`; None if it was removed since."""
+
+    version: str | None = None
+
+
+@dataclass(frozen=True)
 class Passage:
     """A block of a document as it is searched."""
 
@@ -388,7 +401,7 @@ class Edit:
     """
 
     corpus: str
-    documents: tuple[ListedDocument, ...]
+    documents: tuple[EditedDocument, ...]
     changes: int
     timings_ms: dict[str, float]
     new_collections: tuple[str, ...] = ()

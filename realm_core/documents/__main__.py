@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 
-from realm_core.documents.readers import read_file
+from realm_core.documents.readers import read_file, read_typed
 from realm_core.documents.records import Limits, to_json
 from realm_core.errors import EXIT_REFUSED, RealmError
 
@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--name", help="what the file is called (default: its name)")
     parser.add_argument("--type", help="its media type, as declared by the sender")
     parser.add_argument("--only-one", action="store_true", help="refuse files that hold many documents")
-    parser.add_argument("--typed", action="store_true", help="it is plain text, whatever it looks like")
+    parser.add_argument("--typed", action="store_true", help="it is a JSON list of names and texts that were typed")
     for field in fields(Limits):
         kind = float if field.name == "seconds" else int
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, default=field.default)
@@ -44,7 +44,10 @@ def main() -> int:
     warnings.simplefilter("ignore")
     name = options.name or options.path.name
     try:
-        documents = read_file(options.path, name, options.type, limits, only_one=options.only_one, typed=options.typed)
+        if options.typed:
+            documents = read_typed(options.path, limits)
+        else:
+            documents = read_file(options.path, name, options.type, limits, only_one=options.only_one)
         sys.stdout.write(to_json(documents))
         sys.stdout.flush()
     except RealmError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from realm_core.documents.draft import Budget, Draft
@@ -14,14 +15,11 @@ _LONGEST = 1000  # characters of a refusal
 
 
 def read_file(
-    path: Path, name: str, declared_type: str | None, limits: Limits, *, only_one: bool, typed: bool = False
+    path: Path, name: str, declared_type: str | None, limits: Limits, *, only_one: bool
 ) -> list[ParsedDocument]:
-    """All documents of a file. `RealmError` as a whole sentence that begins with the file's name.
-
-    typed: it is plain text, whatever it looks like.
-    """
+    """All documents of a file. `RealmError` as a whole sentence that begins with the file's name."""
     try:
-        kind = "text" if typed else format_of(path, name, declared_type)
+        kind = format_of(path, name, declared_type)
         if kind not in HOLDS_MANY:
             return [_one(kind, path, name, declared_type, limits)]
         if only_one:
@@ -35,6 +33,23 @@ def read_file(
         told = told.replace(str(path), name) if str(path) in told else f"{name} {told}"
         # Libraries quote what is wrong, however long that is.
         raise RealmError(told if len(told) <= _LONGEST else f"{told[: _LONGEST - 100]} … {told[-100:]}") from error
+
+
+def read_typed(path: Path, limits: Limits) -> list[ParsedDocument]:
+    """The documents of texts that were typed, plain text whatever they look like: a JSON list of names and texts.
+
+    `RealmError` begins with the name of the first that cannot be read.
+    """
+    return [_typed(name, text, limits) for name, text in json.loads(path.read_bytes())]
+
+
+def _typed(name: str, text: str, limits: Limits) -> ParsedDocument:
+    draft = Draft("text", name, Budget(limits))
+    try:
+        _read_text_kind("text", text.encode(errors="replace"), "text/plain; charset=utf-8", draft)
+        return draft.finish()
+    except RealmError as error:
+        raise RealmError(f"{name} {error}") from error
 
 
 def _one(kind: str, path: Path, name: str, declared_type: str | None, limits: Limits) -> ParsedDocument:

@@ -2,6 +2,7 @@
 
     read_documents(b"# Turku\\n\\nA city.", "turku.md")[0].sections[0].text    # "A city."
     read_documents(Path("articles.jsonl"), "articles.jsonl")                 # all of a file that holds many
+    read_typed([("Turku", "A city."), ("Oulu", "A city.")])                  # texts that were typed
 
 Text, Markdown, HTML, CSV, TSV, PDF and DOCX are one document each; JSON lines and Parquet (columns id, title and text),
 MediaWiki dumps and ZIM hold many. The content decides what a file is; a name or a declared type that says otherwise is
@@ -10,7 +11,8 @@ reader writes its result once it has all of it.
 
 Every file is read by a new process (`python -m realm_core.documents`): the libraries that parse PDF and XML are
 written in C, and a hostile file may make them crash, loop or fill the memory. It is bounded by `Limits`, sees none of
-this process's environment but what Python needs, and is killed at its deadline.
+this process's environment but what Python needs, and is killed at its deadline. Texts that were typed share one
+process, because starting one takes longer than reading them.
 
 What 1 MB of prose takes, measured on one core of an AMD EPYC (seconds of processor time, peak MiB of memory):
 
@@ -25,10 +27,12 @@ Starting the process is 0.05 s of that; importing pyarrow, for JSON lines, Parqu
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -36,7 +40,7 @@ import realm_core
 from realm_core.corpus.prose import tidy_line
 from realm_core.corpus.streams import InputFile
 from realm_core.documents.records import Limits, ParsedDocument, from_json
-from realm_core.errors import EXIT_REFUSED, RealmError
+from realm_core.errors import EXIT_REFUSED, CannotStore, RealmError
 from realm_core.files import disk_errors
 
 DEFAULT_LIMITS = Limits()
@@ -53,7 +57,6 @@ def read_documents(
     limits: Limits = DEFAULT_LIMITS,
     *,
     only_one: bool = False,
-    typed: bool = False,
 ) -> list[ParsedDocument]:
     """All documents of a file of any format; at least one.
 
@@ -61,9 +64,8 @@ def read_documents(
     name:           what the file is called, which errors begin with.
     declared_type:  the media type as a browser sends it, if any; its charset counts for text that is not UTF-8.
     only_one:       `RealmError` for a format that holds many.
-    typed:          it is plain text that a person typed, whatever its name ends with and it begins with.
     """
-    shown = tidy_line(name, _LONGEST_NAME) or "The file"
+    shown = _shown(name)
     size = len(source) if isinstance(source, bytes) else InputFile(source).size_bytes
     if size > limits.file_bytes:
         raise RealmError(f"{shown} has {size / (1 << 20):,.1f} MiB, more than {limits.file_bytes / (1 << 20):,.1f}.")
@@ -79,9 +81,34 @@ def read_documents(
             arguments.append(f"--type={tidy_line(declared_type, _LONGEST_NAME)}")
         if only_one:
             arguments.append("--only-one")
-        if typed:
-            arguments.append("--typed")
         return _run(arguments, Path(folder), shown, limits)
+
+
+def read_typed(texts: Sequence[tuple[str, str]], limits: Limits = DEFAULT_LIMITS) -> list[ParsedDocument | RealmError]:
+    """A document for each name and text that was typed, plain text whatever it looks like; why, where there is none.
+
+    One process reads all of them. If it fails, each text is read by one of its own, so that only those are refused
+    which cannot be read.
+    """
+    if not texts:
+        return []
+    names = [_shown(name) for name, _ in texts]
+    try:
+        with tempfile.TemporaryDirectory(prefix="realm-document-") as folder:
+            path = Path(folder) / "texts"
+            with disk_errors(path):
+                path.write_text(json.dumps([(name, text) for name, (_, text) in zip(names, texts, strict=True)]))
+            return [*_run([str(path), "--typed", *_options(limits)], Path(folder), names[0], limits)]
+    except CannotStore:  # no fault of a text
+        raise
+    except RealmError as error:
+        if len(texts) == 1:
+            return [error]
+    return [one for text in texts for one in read_typed([text], limits)]
+
+
+def _shown(name: str) -> str:
+    return tidy_line(name, _LONGEST_NAME) or "The file"
 
 
 def _options(limits: Limits) -> list[str]:

@@ -57,6 +57,15 @@ def test_k_and_exclude_may_be_left_out(client: Client, engine: FakeEngine) -> No
     assert sorted(AskedAnswer.objects.values_list("k", flat=True)) == [5, 8]
 
 
+@pytest.mark.parametrize("address", ["ask", "retrieve"])
+def test_null_is_as_if_it_was_not_given(client: Client, engine: FakeEngine, address: str) -> None:
+    names = ("k", "exclude", "collections", "filters")
+    null, left_out = (post(client, address, {"question": QUESTION} | sent) for sent in (dict.fromkeys(names), {}))
+    assert null.status_code == left_out.status_code, null.content
+    told = ("evidence", "collections", "filters") if address == "ask" else ("blocks",)
+    assert [null.json()[name] for name in told] == [left_out.json()[name] for name in told]
+
+
 def test_no_answer_is_null(client: Client, engine: FakeEngine) -> None:
     engine.value = stored.payload(explains="no_answer")
     body = post(client, "ask", {"question": QUESTION}).json()

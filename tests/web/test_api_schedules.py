@@ -65,7 +65,7 @@ def test_a_schedule_is_made_read_changed_and_removed(client: Client) -> None:
 @pytest.mark.parametrize(
     ("told", "field", "says"),
     [
-        ({"trigger": "sometimes"}, "trigger", "not a valid choice"),
+        ({"trigger": "sometimes"}, "trigger", "This must be one of every, at, new-model."),
         ({"hours": 0, "trigger": "every"}, "hours", "greater than or equal to 1"),
         ({"hours": "6", "trigger": "every"}, "hours", "integer"),
         ({"at": "02:30:00"}, "at", "a time of day in UTC"),

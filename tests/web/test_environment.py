@@ -21,6 +21,7 @@ from webapp.environment import (
     envbool,
     envchoice,
     envint,
+    envlevel,
     envlist,
     envrate,
     envsearch,
@@ -57,6 +58,22 @@ def test_a_number_that_is_none(monkeypatch: pytest.MonkeyPatch, text: str, said:
     monkeypatch.setenv("X", text)
     with pytest.raises(ImproperlyConfigured, match=said):
         envint("X", 0)
+
+
+def test_a_number_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("X", "20")
+    assert envint("X", 0, maximum=20) == 20
+    with pytest.raises(ImproperlyConfigured, match="X must be at most 19, not 20"):
+        envint("X", 0, maximum=19)
+
+
+def test_a_log_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, level in (("debug", "DEBUG"), (" ERROR ", "ERROR"), ("", "INFO")):
+        monkeypatch.setenv("X", text)
+        assert envlevel("X", "INFO") == level
+    monkeypatch.setenv("X", "loud")
+    with pytest.raises(ImproperlyConfigured, match="X must be DEBUG, INFO, WARNING, ERROR or CRITICAL, not 'loud'"):
+        envlevel("X", "INFO")
 
 
 @pytest.mark.parametrize("text", ["hnsw", "Exact"])

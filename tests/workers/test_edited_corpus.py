@@ -12,6 +12,7 @@ from realm_core.files import read_json
 from realm_core.living.state import LivingState
 from realm_core.living.tasks import COPY
 from tests.core.running import activity_of
+from tests.web.documents.folds import fold
 from tests.workers.work import Work
 from webapp.deployments.service import deploy
 from webapp.documents import service as documents
@@ -134,13 +135,16 @@ def test_a_training_goes_on_with_the_documents_of_its_first_attempt(work: Work) 
     assert set(state.segments) <= sweeping._needed([work.index], job.created_at)
 
 
-def test_a_job_that_began_before_a_purge_does_not_read_what_was_purged(work: Work) -> None:
+@pytest.mark.parametrize("folded", [False, True])
+def test_a_job_that_began_before_a_purge_does_not_read_what_was_purged(work: Work, folded: bool) -> None:
     add("Crake", "Heron")
     job = jobs.start("evaluate", {"index": work.index.pk, "questions": asked(Purpose.MEASURE, "Crake").pk}, by=None)
     EXECUTIONS[job.kind].command(job)
     left = job.run_dir / COPY
     left.mkdir()
     purging.purge(["Heron"], by=None)
+    if folded:
+        fold()
     with pytest.raises(RealmError, match="purged since this job began"):
         EXECUTIONS[job.kind].command(job)
     assert not left.exists()

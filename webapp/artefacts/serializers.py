@@ -25,6 +25,7 @@ from webapp.rest.serializers import (
     RecordSerializer,
     StrictCharField,
     StrictSerializer,
+    WordField,
     person_field,
 )
 
@@ -119,9 +120,7 @@ class NewQuestionSetSerializer(StrictSerializer):
         help_text="JSON lines, a question each: question, answers (a list), and title or context if known; or a "
         f"table, CSV or TSV, whose first line names the columns: {COLUMNS}. At most {LARGEST_FILE_BYTES >> 20} MB."
     )
-    purpose = serializers.ChoiceField(
-        Purpose.choices, help_text="Models are never trained on questions that they are measured by."
-    )
+    purpose = WordField(Purpose.choices, help_text="Models are never trained on questions that they are measured by.")
     leave_out_measured = serializers.BooleanField(
         default=False,
         help_text="Of a set to learn from: leave out the questions that are in a set to measure by, instead of "

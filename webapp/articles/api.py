@@ -16,10 +16,13 @@ from webapp.rest.base import UNCHANGED, UNLESS, CachedView
 from webapp.rest.operation import given, operation
 
 _EVIDENCE: Final = ANSWER["evidence"][0]
+_RIGHTS: Final = {"licence": "CC BY-SA 4.0", "attribution": "Wikipedia contributors"}
 _PLACE: Final = {"section": _EVIDENCE["section"], "start": 0, "end": len(_EVIDENCE["text"])}
 
 _BLOCK: Final[dict[str, Any]] = {
     **{name: _EVIDENCE[name] for name in ("block_id", "title", "text", "url")},
+    **_RIGHTS,
+    "collection": _EVIDENCE["collection"],
     **_PLACE,
     "previous": None,
     "next": None,
@@ -28,8 +31,7 @@ _BLOCK: Final[dict[str, Any]] = {
 
 _ARTICLE: Final[dict[str, Any]] = {
     **{name: _EVIDENCE[name] for name in ("title", "text", "url")},
-    "licence": "CC BY-SA 4.0",
-    "attribution": "Wikipedia contributors",
+    **_RIGHTS,
     "blocks": [{"block_id": _EVIDENCE["block_id"], **_PLACE}],
     "corpus": ANSWER["corpus"],
 }

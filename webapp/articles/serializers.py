@@ -17,6 +17,9 @@ class BlockSerializer(serializers.Serializer[ArticleBlock]):
     text = serializers.CharField(source="block.text")
     section = serializers.CharField(source="block.section", allow_blank=True)
     url = serializers.CharField(source="block.url", allow_blank=True, help_text="The article at its source.")
+    licence = serializers.CharField(allow_blank=True, help_text="Of the article; empty: not stated.")
+    attribution = serializers.CharField(allow_blank=True, help_text="Of the article; empty: not stated.")
+    collection = serializers.CharField(help_text="The collection that the article is in.")
     start = serializers.IntegerField(
         source="block.start", help_text="Start of the block in the article's text, in characters."
     )

@@ -44,11 +44,12 @@ MAX_BLOCKS_SEARCHED: Final = 100_000  # takes a few seconds
 class ArticleBlock:
     """A block with its article and their corpus.
 
-    name: of the corpus. corpus_id: as in answers.
+    name: of the corpus. corpus_id: as in answers. collection: that its document is in.
     """
 
     block: Block
     article: Article
+    collection: str
     licence: str
     attribution: str
     language: str
@@ -147,7 +148,7 @@ def _article_block(corpus: CorpusSnapshot, texts: Texts, block: Block) -> Articl
     else:
         known = _metadata(texts, block)
         about = known["licence"], known["attribution"], known["language"]
-    return ArticleBlock(block, article, *about, corpus.name, corpus_id, texts)
+    return ArticleBlock(block, article, _collection_of(texts, block), *about, corpus.name, corpus_id, texts)
 
 
 def in_its_corpus(block_id: str, asked: AskedAnswer, *, hidden: Collection[str]) -> Block | None:

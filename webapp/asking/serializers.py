@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
+from rest_framework.fields import empty
 
 from realm_core.settings import MAX_K
 from webapp.asking.scope import MAX_VALUE_CHARACTERS, MAX_VALUES
@@ -33,10 +34,17 @@ class DayField(StrictCharField):
     """A day, as text: its errors are reported where all ways of asking pass."""
 
 
+class _TextsField(serializers.ListField):
+    """A list of texts; none if it is not given or null, as programs send what they leave out."""
+
+    def run_validation(self, data: Any = empty) -> Any:
+        return super().run_validation([] if data is None else data)
+
+
 def texts_field(help_text: str) -> serializers.ListField:
     """A list of texts; none if it is not given."""
     child = StrictCharField(trim_whitespace=False, allow_blank=True)
-    return serializers.ListField(child=child, default=list, help_text=help_text)
+    return _TextsField(child=child, default=list, allow_null=True, help_text=help_text)
 
 
 def names_field(help_text: str) -> serializers.ListField:

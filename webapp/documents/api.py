@@ -23,7 +23,7 @@ from webapp.access.collections import access_of
 from webapp.access.limits import asker_name
 from webapp.documents import examples, previewing
 from webapp.documents import service as documents
-from webapp.documents.inputs import LONGEST_TITLE, DocumentInput
+from webapp.documents.inputs import LONGEST_TITLE, DocumentInput, checked
 from webapp.documents.listing import DocumentQuery, Position, PositionLost, following
 from webapp.documents.serializers import (
     AboutSerializer,
@@ -31,6 +31,7 @@ from webapp.documents.serializers import (
     ChangedDocumentSerializer,
     ChangedUploadSerializer,
     DocumentSerializer,
+    EditedDocumentSerializer,
     EditSerializer,
     FilesSerializer,
     ListedDocumentSerializer,
@@ -110,15 +111,15 @@ class _DocumentsView(EditorView):
         """Make an edit, once for each key, and describe it."""
         key = idempotency_key(request)
         if key is None:
-            return _edit_response(request, edit(None), status)
+            return _edit_response(request, edit(None), status, added=status == 201)
         with claim(asker_name(request), key, sent) as claimed:
             if claimed.documents is not None:
-                replayed = documents.Edited(claimed.documents)
+                made_before = documents.Edited(claimed.documents)
                 return _edit_response(
-                    request, replayed, 204 if status == 204 else 200, {"Idempotency-Replayed": "true"}
+                    request, made_before, 204 if status == 204 else 200, added=status == 201, replayed=True
                 )
             done = edit(lambda made: claimed.fulfil(documents=made.document_ids))
-        return _edit_response(request, done, status)
+        return _edit_response(request, done, status, added=status == 201)
 
 
 class DocumentsView(_DocumentsView):
@@ -188,9 +189,30 @@ class BulkView(_DocumentsView):
         ],
     )
     def post(self, request: Request, body: dict[str, Any]) -> Response:
-        many = [document_input(one) for one in body["documents"]] if "documents" in body else files_input(body)
+        if "documents" in body:
+            many = _listed(body)
+        else:
+            many = files_input(body)
+            checked(many[:1])  # of which all the same is said
         edit = {"add": [_fingerprint("add", one) for one in many]}
         return self.edited(request, edit, lambda kept: documents.add(many, by=self.operator, kept=kept), 201)
+
+    @operation(
+        "put_documents",
+        "Add or change many documents",
+        "In one edit, all or none, to keep them as they are elsewhere: one whose `id` is there is changed as by `PUT` "
+        "of its own address, any other is added. Those that are like that already are not among the `changes`. "
+        + _REFUSED,
+        takes={JSON: BulkSerializer},
+        parameters=[_KEY],
+        gives=EditSerializer,
+        problems=[409, 422, 429, 507],
+        examples=[sent("Documents", {"documents": [examples.KNOWN, examples.NEW]}), given("Edit", examples.EDIT)],
+    )
+    def put(self, request: Request, body: dict[str, Any]) -> Response:
+        many = _listed(body)
+        edit = {"put": [_fingerprint("put", one) for one in many]}
+        return self.edited(request, edit, lambda kept: documents.add_or_change(many, by=self.operator, kept=kept), 200)
 
 
 class DocumentView(_DocumentsView):
@@ -303,6 +325,13 @@ class TouchedView(EditorView):
         return Response(PreviewSerializer({"preview": preview, "summary": summary, "anew": anew}).data)
 
 
+def _listed(body: dict[str, Any]) -> list[DocumentInput]:
+    """The documents of a request that lists them; InvalidRequest names what is wrong in the list."""
+    many = [document_input(one) for one in body["documents"]]
+    checked(many, "documents")
+    return many
+
+
 def _position(request: Request) -> Position | None:
     """Where the page begins; None: at the beginning of the list."""
     cursor = cursor_in(request)
@@ -312,16 +341,17 @@ def _position(request: Request) -> Position | None:
 
 
 def _edit_response(
-    request: Request, edited: documents.Edited, status: int, headers: dict[str, str] | None = None
+    request: Request, edited: documents.Edited, status: int, *, added: bool, replayed: bool = False
 ) -> Response:
+    headers = {"Idempotency-Replayed": "true"} if replayed else {}
     if status == 204:
         return Response(status=status, headers=headers)
     there = described(edited.document_ids)
-    if len(there) == 1 and status == 201:
-        headers = {**(headers or {}), "Location": reverse("api-document", args=[there[0].document_id], request=request)}
+    if added and len(there) == 1:
+        headers["Location"] = reverse("api-document", args=[there[0].document_id], request=request)
     body = {
         "corpus": current_corpus_id(),
-        "documents": ListedDocumentSerializer(there, many=True).data,
+        "documents": EditedDocumentSerializer(there, many=True).data,
         "changes": len(edited.changes),
         "new_collections": edited.new_collections,
         "timings_ms": edited.timings_ms,

@@ -16,6 +16,8 @@ NEW: Final[dict[str, Any]] = {
     "collection": "travel",
 }
 
+KNOWN: Final[dict[str, Any]] = {"id": "guides/oulu", "title": "Oulu", "text": "Oulu is a city by the sea."}
+
 ADDRESS: Final[dict[str, Any]] = {"address": "https://example.org/turku.pdf", "licence": "CC BY 4.0"}
 
 ABOUT: Final[dict[str, Any]] = {"licence": "CC BY 4.0", "tags": ["cities", "castles"]}
@@ -54,7 +56,14 @@ DOCUMENT: Final[dict[str, Any]] = LISTED | {
 
 EDIT: Final[dict[str, Any]] = {
     "corpus": _CORPUS,
-    "documents": [LISTED | {"format": "pdf", "warnings": ["2 of 4 pages hold no text (2, 4); they may be scanned."]}],
+    "documents": [
+        LISTED
+        | {
+            "format": "pdf",
+            "warnings": ["2 of 4 pages hold no text (2, 4); they may be scanned."],
+            "version": DOCUMENT["version"],
+        }
+    ],
     "changes": 1,
     "new_collections": [],
     "timings_ms": {"read": 110.2, "publish": 55.7, "commit": 9.1, "open": 6.3},

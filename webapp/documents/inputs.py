@@ -28,7 +28,7 @@ from webapp.text import one_line
 
 if TYPE_CHECKING:
     from realm_core.corpus.records import Section
-    from realm_core.documents.records import DocumentSection, ParsedDocument
+    from realm_core.documents.records import DocumentSection, Limits, ParsedDocument
     from realm_core.living.documents import LivingDocument
 
 LARGEST_FILE_BYTES: Final = 64 << 20
@@ -166,14 +166,17 @@ class ReadDocument:
     more_readers: bool = False
 
 
-def checked(given: Sequence[DocumentInput]) -> None:
-    """InvalidRequest names every wrong field, after `[n].` if there are several documents."""
+def checked(given: Sequence[DocumentInput], listed: str = "") -> None:
+    """InvalidRequest names every wrong field, after `[n].` if there are several documents.
+
+    listed: the field of the request that has them as a list.
+    """
     errors = []
     for number, one in enumerate(given):
-        before = f"[{number}]." if len(given) > 1 else ""
+        before = f"{listed}[{number}]." if listed or len(given) > 1 else ""
         errors += [FieldError(before + error.field, error.detail) for error in _wrong(one)]
     if not 1 <= len(given) <= MOST_DOCUMENTS:
-        errors.append(FieldError("", f"One edit takes 1 to {MOST_DOCUMENTS:,} documents, not {len(given):,}."))
+        errors.append(FieldError(listed, f"One edit takes 1 to {MOST_DOCUMENTS:,} documents, not {len(given):,}."))
     if errors:
         raise InvalidRequest(*errors)
 
@@ -213,9 +216,13 @@ def read(given: Sequence[DocumentInput], corpus: CorpusSnapshot, *, only_one: bo
     """
     taken: list[ReadDocument] = []
     reasons: list[str] = []
+    typed = iter(_read_typed([one for one in given if isinstance(one.source, Text)]))
     for single in given:
         try:
-            taken += _read(single, corpus, only_one=only_one)
+            if isinstance(single.source, Text):
+                taken.append(_of_typed(next(typed), single, corpus))
+            else:
+                taken += _read(single, corpus, only_one=only_one)
         except Unreadable as error:
             reasons += error.reasons
     if reasons:
@@ -235,23 +242,18 @@ def read(given: Sequence[DocumentInput], corpus: CorpusSnapshot, *, only_one: bo
 
 def _read(given: DocumentInput, corpus: CorpusSnapshot, *, only_one: bool) -> list[ReadDocument]:
     from realm_core.documents.reading import read_documents
-    from realm_core.documents.records import Limits, ParsedDocument
+    from realm_core.documents.records import ParsedDocument
     from realm_core.living.documents import DocumentRefused
 
     source = given.source
-    assert not isinstance(source, Address | Staged)
+    assert not isinstance(source, Text | Address | Staged)
     if isinstance(source, OwnText):
         assert given.own is not None
         kept = ParsedDocument(given.own.title, "", (), (), BASE_FORMAT)
         return [_read_document(kept, given, corpus, None, "", alone=True)]
-    file_name = source.name if isinstance(source, File) else ""
-    typed = isinstance(source, Text)
-    if isinstance(source, Text):
-        source = File(source.text.encode(errors="replace"), one_line(given.title), "text/plain; charset=utf-8")
-    name, content, declared = source.name, source.content, source.declared_type
-    limits = Limits(file_bytes=LARGEST_FILE_BYTES, documents=MOST_DOCUMENTS, characters=MOST_CHARACTERS)
+    name, content = source.name, source.content
     try:
-        found = read_documents(content, name, declared, limits, only_one=only_one, typed=typed)
+        found = read_documents(content, name, source.declared_type, _limits(), only_one=only_one)
     except CannotStore:  # no fault of the file
         raise
     except RealmError as error:
@@ -260,9 +262,34 @@ def _read(given: DocumentInput, corpus: CorpusSnapshot, *, only_one: bool) -> li
         raise Unreadable(f"{name} holds {len(found):,} documents, which cannot all have the id {given.document_id!r}.")
     pdf = content if found[0].format == _PDF else None
     try:
-        return [_read_document(one, given, corpus, pdf, file_name, alone=len(found) == 1) for one in found]
+        return [_read_document(one, given, corpus, pdf, name, alone=len(found) == 1) for one in found]
     except DocumentRefused as error:
-        raise Unreadable(named(file_name, str(error))) from None
+        raise Unreadable(named(name, str(error))) from None
+
+
+def _read_typed(given: Sequence[DocumentInput]) -> list[ParsedDocument | RealmError]:
+    """What the texts of some inputs hold, or why they cannot be read."""
+    from realm_core.documents.reading import read_typed
+
+    texts = [(one_line(one.title), one.source.text) for one in given if isinstance(one.source, Text)]
+    return read_typed(texts, _limits())
+
+
+def _of_typed(read: ParsedDocument | RealmError, given: DocumentInput, corpus: CorpusSnapshot) -> ReadDocument:
+    from realm_core.living.documents import DocumentRefused
+
+    if isinstance(read, RealmError):
+        raise Unreadable(str(read)) from read
+    try:
+        return _read_document(read, given, corpus, None, "", alone=True)
+    except DocumentRefused as error:
+        raise Unreadable(str(error)) from None
+
+
+def _limits() -> Limits:
+    from realm_core.documents.records import Limits
+
+    return Limits(file_bytes=LARGEST_FILE_BYTES, documents=MOST_DOCUMENTS, characters=MOST_CHARACTERS)
 
 
 def named(file_name: str, reason: str) -> str:

@@ -137,7 +137,7 @@ class UploadSerializer(ChangedUploadSerializer, NewDocumentSerializer):
 
 
 class BulkSerializer(StrictSerializer):
-    """Documents to add in one edit, all or none."""
+    """Documents to write in one edit, all or none."""
 
     documents = NewDocumentSerializer(many=True, help_text=f"1 to {MOST_DOCUMENTS:,}.")
 
@@ -207,11 +207,19 @@ class DocumentSerializer(ListedDocumentSerializer):
     )
 
 
+class EditedDocumentSerializer(ListedDocumentSerializer):
+    """A document that an edit named, as it is now."""
+
+    version = serializers.CharField(
+        allow_null=True, help_text="Its `ETag`, for the `If-Match` of the next edit; null: it was removed since."
+    )
+
+
 class EditSerializer(serializers.Serializer[Any]):
     """The result of an edit."""
 
     corpus = serializers.CharField(help_text="The new corpus state, named as in answers: NAME@SNAPSHOT+STATE.")
-    documents = ListedDocumentSerializer(many=True)
+    documents = EditedDocumentSerializer(many=True)
     changes = serializers.IntegerField(help_text="The number of changed documents.")
     new_collections = serializers.ListField(
         child=serializers.CharField(), help_text="Names of those that it made, which everybody reads."

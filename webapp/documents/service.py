@@ -117,6 +117,32 @@ def change(
     return _written([taken], look, by, kept, began)
 
 
+def add_or_change(given: Sequence[DocumentInput], *, by: User | None, kept: CommitHook | None = None) -> Edited:
+    """Write documents, all or none: one whose id is there in its place, of which what is not given stays; others anew.
+
+    Raises as `add` does, and MoreReaders; DocumentExists where one was added meanwhile, or a file's row has its id.
+    """
+    began = time.perf_counter()
+    checked(given)
+    view, own = current_view(), active().index.corpus.name
+    places = view.with_ids([one.document_id for one in given if one.document_id])
+    before = {document_id: view.document(place) for document_id, place in places.items()}
+    taken = _read_inputs(given, [before.get(one.document_id) for one in given])
+
+    def look(view: CorpusView) -> None:
+        there = view.with_ids([one.document.id for one in taken])
+        if added := there.keys() - before.keys():
+            raise DocumentExists(min(added))
+        if there.keys() != before.keys():
+            raise Overtaken
+        for one in taken:
+            if one.text_of is not None and view.document(there[one.document.id]) != one.text_of:
+                raise Overtaken
+        placing.require(taken, view, own)
+
+    return _written(taken, look, by, kept, began)
+
+
 def remove(
     document_ids: Sequence[str], *, by: User | None, kept: CommitHook | None = None, versions: Versions = None
 ) -> Edited:
@@ -180,18 +206,25 @@ def read_inputs(given: Sequence[DocumentInput], changed_id: str | None = None) -
     Raises InvalidRequest, Unreadable, DocumentMissing.
     """
     checked(given)
-    own = None
-    if changed_id is not None:  # before anything is fetched or read
-        view = current_view()
-        own = view.document(place_of(changed_id, view))
+    if changed_id is None:
+        return _read_inputs(given, [None] * len(given))
+    view = current_view()  # before anything is fetched or read
+    return _read_inputs(given, [view.document(place_of(changed_id, view))], only_one=True)
+
+
+def _read_inputs(
+    given: Sequence[DocumentInput], own: Sequence[LivingDocument | None], *, only_one: bool = False
+) -> list[ReadDocument]:
+    """The documents that valid inputs hold. own: the document in whose place each is written; None: it is a new one."""
     corpus = active().index.corpus
-    fetched = fetching.fetched(given)
-    if own is not None:
-        fetched = [fetched[0].with_own(own)]
+    fetched = [
+        one if present is None else one.with_own(present)
+        for one, present in zip(fetching.fetched(given), own, strict=True)
+    ]
     there = known_now()
     return [
         replace(one, document=replace(one.document, collection=there.called(one.document.collection)))
-        for one in read(fetched, corpus, only_one=changed_id is not None)
+        for one in read(fetched, corpus, only_one=only_one)
     ]
 
 

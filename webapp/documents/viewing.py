@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from webapp.documents.versions import version_of
@@ -26,7 +26,10 @@ class DocumentMissing(Missing):
 
 @dataclass(frozen=True)
 class DocumentEntry:
-    """A document in the list. row: None: it came with the corpus and was never edited."""
+    """A document in the list. row: None: it came with the corpus and was never edited.
+
+    version: of its text and metadata; None: it was removed, or was not asked for.
+    """
 
     document_id: str
     title: str
@@ -34,6 +37,7 @@ class DocumentEntry:
     blocks: int
     status: str  # a `DocumentStatus`
     row: Document | None
+    version: str | None = field(default=None, kw_only=True)
 
     @property
     def format(self) -> str:
@@ -57,7 +61,6 @@ class ShownDocument(DocumentEntry):
     corpus: str
     text: str = ""
     passages: Sequence[Block] = ()
-    version: str | None = None
 
 
 def place_of(document_id: str, view: CorpusView) -> int:
@@ -69,13 +72,14 @@ def place_of(document_id: str, view: CorpusView) -> int:
 
 
 def described(document_ids: Sequence[str]) -> list[DocumentEntry]:
-    """The known ones of these documents, in their order."""
+    """The known ones of these documents, in their order, each with its version."""
     index = active().index
     found = {row.document_id: of_row(row) for row in Document.objects.filter(index=index, document_id__in=document_ids)}
     view = opened(index, index.state_now())
-    places = view.with_ids([one for one in document_ids if one not in found])
-    found |= {one.id: of_base(one) for one in view.described(list(places.values()))}
-    return [found[one] for one in document_ids if one in found]
+    places = view.with_ids(document_ids)
+    found |= {one.id: of_base(one) for one in view.described([places[one] for one in places if one not in found])}
+    versions = {one: version_of(view.document(place)) for one, place in places.items()}
+    return [replace(found[one], version=versions.get(one)) for one in document_ids if one in found]
 
 
 def show(document_id: str, hidden: frozenset[str] = frozenset()) -> ShownDocument:
@@ -96,7 +100,7 @@ def show(document_id: str, hidden: frozenset[str] = frozenset()) -> ShownDocumen
         present = {"text": document.text, "passages": passages, "version": version_of(document)}
     if about is None or about.collection in hidden:
         raise DocumentMissing(document_id)
-    return ShownDocument(**vars(listed), about=about, corpus=corpus_id(index, state), **present)
+    return ShownDocument(**{**vars(listed), **present}, about=about, corpus=corpus_id(index, state))
 
 
 def of_row(row: Document) -> DocumentEntry:

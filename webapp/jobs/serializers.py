@@ -60,7 +60,8 @@ class JobSerializer(RecordSerializer):
     title = serializers.CharField(source="get_kind_display", help_text="The kind, for people.")
     parameters = serializers.DictField(help_text="Ids of the records that it works on, and every setting.")
     progress = serializers.DictField(
-        help_text="Last report of its process: done, total, unit, rate, seconds_left, message, time; {} before that."
+        help_text="Last report of its process: done, total, unit, rate (a second), seconds_left, message, time (Unix "
+        "time); {} before that."
     )
     result = serializers.DictField(help_text="Its result, {} until then.")
     resumes_at = serializers.DateTimeField(

@@ -104,7 +104,7 @@ def _read_block(request: Request, block_id: str) -> dict[str, Any]:
 _MADE_FROM: Final = ("model", "index", "corpus")
 _SURENESS: Final = ("confidence", "min_confidence", "min_probability")
 _OF_BLOCK: Final = (
-    *("rank", "block_id", "title", "section", "url", "licence", "attribution", "text"),
+    *("rank", "block_id", "title", "section", "url", "licence", "attribution", "collection", "text"),
     *("prior", "likelihood", "posterior", "support"),
 )
 _QUESTION: Final = schema_of(

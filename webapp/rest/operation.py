@@ -12,6 +12,7 @@ from inspect import signature
 from typing import Any, Final, TypeVar
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -32,7 +33,7 @@ _DESCRIPTIONS: Final = {
     413: "The body is too large.",
     415: "The body is of no media type that is taken here.",
     422: "This cannot be done; `detail` says why.",
-    429: "Too many questions; `Retry-After` says when to come back.",
+    429: "Too many questions, or too many edits; `Retry-After` says when to come back.",
     503: "No model is ready, or the database does not answer; `Retry-After` says when to come back.",
     507: "The server's disk is full or takes no files.",
 }
@@ -111,7 +112,10 @@ def _kind(takes: Body | Mapping[str, Body], request: Request) -> Body:
     if not isinstance(takes, Mapping):
         return takes
     is_form = JSON not in takes or request.content_type.lower().startswith(FORM)
-    return takes[FORM if is_form else JSON]
+    kind = takes.get(FORM if is_form else JSON)
+    if kind is None:  # another operation of the address takes it
+        raise UnsupportedMediaType(request.content_type)
+    return kind
 
 
 def _responses(gives: Any) -> dict[Any, Any]:

@@ -61,6 +61,14 @@ class StrictBooleanField(serializers.BooleanField):
         return data
 
 
+class WordField(serializers.ChoiceField):
+    """One of some words, which a refusal names."""
+
+    def __init__(self, choices: Any, **kwargs: Any) -> None:
+        super().__init__(choices, **kwargs)
+        self.error_messages["invalid_choice"] = f"This must be one of {', '.join(map(str, self.choices))}."
+
+
 class RecordIdField(StrictIntegerField):
     """The id of a record, converted to the record."""
 

@@ -18,6 +18,7 @@ from webapp.rest.serializers import (
     StrictCharField,
     StrictIntegerField,
     StrictSerializer,
+    WordField,
     person_field,
 )
 
@@ -65,7 +66,7 @@ class ScheduleChangesSerializer(StrictSerializer):
         allow_null=True,
         help_text="Id of the model that builds the index; null: the deployed one, or the new one.",
     )
-    trigger = serializers.ChoiceField(Trigger.choices, required=False)
+    trigger = WordField(Trigger.choices, required=False)
     hours = StrictIntegerField(
         required=False, allow_null=True, min_value=1, max_value=MOST_HOURS, help_text="For `every`."
     )
@@ -96,7 +97,7 @@ class NewScheduleSerializer(ScheduleChangesSerializer):
     """A new schedule."""
 
     corpus_name = StrictCharField(help_text="Name of a corpus; its newest snapshot is indexed.")
-    trigger = serializers.ChoiceField(Trigger.choices)
+    trigger = WordField(Trigger.choices)
 
 
 class RetentionSerializer(RecordSerializer):

@@ -87,7 +87,7 @@ def add(name: str, pieces: Iterable[bytes], *, replace: bool = False, by: User |
                 os.link(temporary, path)  # unlike a rename, never replaces another file
         except FileExistsError:
             raise RealmError(
-                f"{name} exists already; give this file another name, or say that it replaces it."
+                f"{name} exists already; give this file another name, or say that it replaces it (replace)."
             ) from None
         finally:
             temporary.unlink(missing_ok=True)

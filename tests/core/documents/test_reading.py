@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from realm_core.documents.reading import DEFAULT_LIMITS, read_documents
+from realm_core.documents import reading
+from realm_core.documents.reading import DEFAULT_LIMITS, read_documents, read_typed
 from realm_core.documents.records import DocumentSection, Limits, ParsedDocument, from_json, to_json
 from realm_core.errors import RealmError
 from tests.core.documents.pdfs import column, pdf
@@ -57,8 +58,24 @@ def test_names_that_could_be_taken_for_something_else() -> None:
 
 
 def test_what_was_typed_is_text_whatever_it_looks_like() -> None:
-    [document] = read_documents(b"%PDF-1.7 is how it begins.", "a.docx", typed=True)
+    [document] = read_typed([("a.docx", "%PDF-1.7 is how it begins.")])
+    assert isinstance(document, ParsedDocument)
     assert (document.format, document.sections[0].text) == ("text", "%PDF-1.7 is how it begins.")
+
+
+def test_many_typed_texts_share_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+    run = reading._run
+    monkeypatch.setattr(reading, "_run", lambda arguments, *rest: started.append(arguments) or run(arguments, *rest))
+    texts = [(f"Town {number}", f"Town {number} is by the sea \ud800.") for number in range(50)]
+    documents = read_typed(texts)
+    assert [one.sections[0].text for one in documents if isinstance(one, ParsedDocument)] == [
+        f"Town {number} is by the sea ?." for number in range(50)
+    ]
+    assert len(started) == 1 and read_typed([]) == []
+    first, wrong, last = read_typed([texts[0], ("The second", "No\0 text\0."), texts[2]])
+    assert str(wrong) == "The second is no text: its character 3 is the control code 0."
+    assert [first, last] == [documents[0], documents[2]]
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import realm_core.serving.engine
 import webapp.serving.engine
 import webapp.serving.living
 from realm_core.documents import reading
-from realm_core.documents.readers import read_file
+from realm_core.documents.readers import read_file, read_typed
 from realm_core.documents.records import Limits, ParsedDocument, from_json, to_json
 from realm_core.index.build import build
 from realm_core.runs.activity import Activity
@@ -124,6 +124,8 @@ def read_here(arguments: list[str], folder: Path, name: str, limits: Limits) -> 
     declared = next((one.partition("=")[2] for one in arguments if one.startswith("--type=")), None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        given = {"only_one": "--only-one" in arguments, "typed": "--typed" in arguments}
-        found = read_file(Path(arguments[0]), name, declared, limits, **given)
+        if "--typed" in arguments:
+            found = read_typed(Path(arguments[0]), limits)
+        else:
+            found = read_file(Path(arguments[0]), name, declared, limits, only_one="--only-one" in arguments)
     return from_json(to_json(found).encode())

@@ -272,6 +272,19 @@ def test_many_are_added_by_one_edit(deployed: Deployment, program: TokenClient) 
     assert Document.objects.count() == 2
 
 
+def test_a_wrong_field_of_many_is_named_within_its_list(deployed: Deployment, program: TokenClient) -> None:
+    def wrong(*sent: dict[str, str]) -> list[str]:
+        told = problem(post(program, "documents/bulk", {"documents": sent}), 400)
+        return [one["field"] for one in told["errors"]]
+
+    assert wrong({"title": "Oulu", "text": "A town."}, {"text": "A town."}) == ["documents[1].title"]
+    assert wrong({"text": "A town."}) == ["documents[0].title"]
+    assert wrong() == ["documents"]
+    files = [SimpleUploadedFile(f"{name}.txt", b"A town.", "text/plain") for name in ("oulu", "kemi")]
+    told = problem(program.post("/api/v1/documents/bulk", {"file": files, "licence": "x" * 500}), 400)
+    assert [one["field"] for one in told["errors"]] == ["licence"]  # which is said of both
+
+
 def test_many_files_are_added_by_one_edit(deployed: Deployment, program: TokenClient) -> None:
     def files() -> list[SimpleUploadedFile]:
         return [
@@ -317,6 +330,7 @@ def test_an_edit_with_a_key_is_made_once(deployed: Deployment, program: TokenCli
     first, again = send(), send()
     assert (first.status_code, again.status_code) == (201, 200)
     assert again["Idempotency-Replayed"] == "true" and again.json()["documents"] == first.json()["documents"]
+    assert again["Location"] == first["Location"]
     problem(send(title="Another"), 422)
     assert Document.objects.count() == 1
 
@@ -333,7 +347,8 @@ def test_a_key_stands_for_an_edit_and_brings_no_content_back(deployed: Deploymen
     again, text = change("1", "One text.")
     assert (again.status_code, again["Idempotency-Replayed"], text) == (200, "true", "Another text.")
     now = Client().get("/api/v1/documents").json()["results"][0]
-    assert again.json()["changes"] == 0 and again.json()["documents"] == [now]
+    [told] = again.json()["documents"]
+    assert again.json()["changes"] == 0 and {name: told[name] for name in now} == now
     third, text = change("3", "One text.")
     assert "Idempotency-Replayed" not in third and (third.json()["changes"], text) == (1, "One text.")
 
@@ -385,3 +400,9 @@ def test_the_command_says_what_is_wrong_with_a_file(deployed: Deployment, tmp_pa
     file.write_text("\n".join(json.dumps({"id": "turku", "title": one, "text": "A city."}) for one in ("A", "B")))
     with pytest.raises(CommandError, match=r"^rows\.jsonl: The document 'turku' is given twice\.$"):
         call_command("documents", "add", str(file))
+
+
+def test_a_form_where_only_json_is_taken_is_refused(deployed: Deployment, program: TokenClient) -> None:
+    body = encode_multipart(BOUNDARY, {"licence": "CC0"})
+    problem(program.generic("PATCH", "/api/v1/documents/Nile", body, MULTIPART_CONTENT), 415)
+    assert not Document.objects.exists()

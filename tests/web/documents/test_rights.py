@@ -72,7 +72,15 @@ def test_programs_and_agents_are_told(asked: AskedAnswer, program: TokenClient) 
     agent = call_tool(Client(), "ask", question=QUESTION, k=20)["structuredContent"]["evidence"]
     retrieved = call_tool(Client(), "retrieve", question=QUESTION, k=20)["structuredContent"]["blocks"]
     corpus = asked.deployment.index.corpus
+    letter = next(one["block_id"] for one in found if one["title"] == LETTER.title)
+    for block in (
+        Client().get(f"/api/v1/blocks/{letter}").json(),
+        call_tool(Client(), "read_block", block_id=letter)["structuredContent"],
+    ):
+        shown = (block["licence"], block["attribution"], block["collection"])
+        assert shown == ("Internal use only", "Ada & Example", "archive")
     for blocks in (told["evidence"], found, agent, retrieved):
+        assert {one["collection"] for one in blocks} == {"archive", corpus.name}
         said = {(one["title"] == LETTER.title, one["licence"], one["attribution"]) for one in blocks}
         own = (True, "Internal use only", "Ada & Example")
         assert said == {own, (False, corpus.licence, corpus.attribution)}

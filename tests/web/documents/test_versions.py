@@ -85,3 +85,13 @@ def test_an_edit_that_was_made_is_replayed_though_the_version_is_another_now(edi
     for _ in range(2):  # a refused edit takes no key
         problem(edit("delete", tag, **{"Idempotency-Key": "another"}), 412)
     assert edit("delete", f'"{_shown()["version"]}"', **{"Idempotency-Key": "another"}).status_code == 204
+
+
+def test_an_edit_says_the_version_that_the_next_one_names(edit: Edit, program: TokenClient) -> None:
+    [made] = edit("put", "*").json()["documents"]
+    assert made["version"] == _shown()["version"]
+    [described] = edit("patch", f'"{made["version"]}"', **{"Idempotency-Key": "k"}).json()["documents"]
+    assert described["version"] == _shown()["version"] != made["version"]
+    assert edit("delete", f'"{described["version"]}"').status_code == 204
+    [gone] = edit("patch", f'"{made["version"]}"', **{"Idempotency-Key": "k"}).json()["documents"]
+    assert gone["version"] is None

@@ -1,0 +1,73 @@
+"""Many documents are put by one edit: those that are there are changed, others added."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from django.http import HttpResponse
+
+from tests.web.documents.conftest import meanwhile
+from tests.web.operating import TokenClient, post, problem
+from webapp.documents import service
+from webapp.documents.inputs import DocumentInput, Text
+from webapp.models import Collection, CorpusState, Deployment
+from webapp.serving.states import EditConflict
+
+TURKU = {"id": "turku", "title": "Turku", "text": "Turku is a city in Finland."}
+
+
+def test_many_are_added_or_changed_by_one_edit(deployed: Deployment, program: TokenClient) -> None:
+    def put(*sent: dict[str, object], **headers: str) -> HttpResponse:
+        response: HttpResponse = program.put(
+            "/api/v1/documents/bulk", {"documents": sent}, content_type="application/json", headers=headers
+        )
+        return response
+
+    assert post(program, "documents", TURKU | {"licence": "CC0", "tags": ["cities"]}).status_code == 201
+    oulu = {"id": "oulu", "title": "Oulu", "text": "Oulu is by the sea."}
+    turku = {"id": TURKU["id"], "title": "Turku", "text": "Turku is by a river."}
+    done = put(turku, oulu, **{"Idempotency-Key": "night"})
+    assert done.status_code == 200 and done.json()["changes"] == 2, done.content
+    assert [(one["id"], one["status"]) for one in done.json()["documents"]] == [
+        (TURKU["id"], "changed"),
+        ("oulu", "current"),
+    ]
+    assert CorpusState.objects.filter(has_edits=True).count() == 2  # one an edit
+    shown = program.get(f"/api/v1/documents/{TURKU['id']}").json()
+    assert (shown["text"], shown["licence"], shown["tags"]) == ("Turku is by a river.", "CC0", ["cities"])
+
+    again = put(turku, oulu, **{"Idempotency-Key": "night"})
+    assert again["Idempotency-Replayed"] == "true" and again.json()["documents"] == done.json()["documents"]
+    assert put(turku, oulu | {"licence": "CC0"}).json()["changes"] == 1
+    assert put(turku | {"text": "Gone."}, {"id": "kemi", "title": "Kemi"}).status_code == 400
+    problem(put(oulu, oulu), 422)
+    assert program.get(f"/api/v1/documents/{TURKU['id']}").json()["text"] == "Turku is by a river."
+
+
+def test_what_is_put_does_not_take_the_place_of_what_was_added_meanwhile(
+    deployed: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oulu = DocumentInput(Text("Oulu is by the sea."), "oulu", "Oulu")
+    meanwhile(monkeypatch, service._Edit, "made", lambda: service.add([oulu], by=None))
+    with pytest.raises(service.DocumentExists):
+        service.add_or_change([replace(oulu, source=Text("Another text."))], by=None)
+    meanwhile(monkeypatch, service._Edit, "made", lambda: service.remove(["oulu"], by=None))
+    with pytest.raises(EditConflict):
+        service.add_or_change([replace(oulu, source=Text("Another text."))], by=None)
+    assert service.add_or_change([oulu], by=None).changes
+
+
+def test_what_is_put_leaves_a_private_collection_only_if_that_is_said(
+    deployed: Deployment, program: TokenClient
+) -> None:
+    Collection.objects.create(name="board", private=True)
+    Collection.objects.create(name="open")
+    minutes = {"id": "minutes", "title": "Minutes", "text": "The board met.", "collection": "board"}
+    assert post(program, "documents", minutes).status_code == 201
+    address = "/api/v1/documents/bulk"
+    for more, status in (({}, 409), ({"more_readers": True}, 200)):
+        sent = {"documents": [minutes | {"collection": "open"} | more]}
+        assert program.put(address, sent, content_type="application/json").status_code == status
+    kept = {"documents": [{name: minutes[name] for name in ("id", "title", "text")}]}
+    assert program.put(address, kept, content_type="application/json").json()["changes"] == 0
