@@ -291,23 +291,18 @@ def _begin(schedule: Schedule, model: ModelVersion | None, by: User | str | None
     if schedule.ingest:
         schedule.ingested_by = job = start(JobKind.INGEST, source_of(corpus), by=by)
         return _NextStep(f"Reading the source of {corpus.name} again.", ScheduleStage.INGEST, job)
-    schedule.corpus, schedule.ingested_by = corpus, _ingest_of(corpus)
+    schedule.corpus, schedule.ingested_by = corpus, CorpusSnapshot.latest_ingest(corpus.name)
     return _next_part_or_end(schedule, _index(schedule, corpus, model, by, ready), corpus, by)
 
 
 def source_of(corpus: CorpusSnapshot) -> dict[str, Any]:
     """Parameters of an ingest that reads the corpus's source again. RealmError if the source is not known."""
-    made_by = _ingest_of(corpus)
+    made_by = CorpusSnapshot.latest_ingest(corpus.name)
     if made_by is not None:
         return carried_over(made_by) | {"corpus_name": corpus.name}
     if corpus.source in PACKAGES:  # the default corpus, which no job made
         return {"source": corpus.source, "language": corpus.language, "corpus_name": corpus.name}
     raise RealmError(f"No job ingested {corpus.name}, so it is not known what to read again; ingest it by a job once.")
-
-
-def _ingest_of(corpus: CorpusSnapshot) -> Job | None:
-    """The latest job that ingested a corpus of this name."""
-    return Job.objects.filter(kind=JobKind.INGEST, corpora__name=corpus.name).defer("log").first()
 
 
 def _after(schedule: Schedule, ready: PairCheck | None) -> _NextStep:
