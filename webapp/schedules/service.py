@@ -254,7 +254,7 @@ class _NextStep:
 def _run(
     schedule: Schedule, model: ModelVersion | None, ready: PairCheck | None, *, by: User | str | None
 ) -> Job | None:
-    """Start a run of the schedule, unless one is in progress; record its outcome."""
+    """Start a run of the schedule, unless one is in progress; record its outcome. None: it has started no job."""
     last = schedule.last_job
     several = schedule.ingest or schedule.questions is not None  # only one run at a time goes through several stages
     if several and schedule.stage != ScheduleStage.REST and last is not None and last.is_active:
@@ -262,16 +262,18 @@ def _run(
         schedule.save(update_fields=["last_outcome"])
         return None
     schedule.ingested_by, schedule.corpus, schedule.answering = None, None, Deployment.active()
-    schedule.stage = ScheduleStage.REST
+    schedule.stage, by_others = ScheduleStage.REST, False
     try:
         step = _begin(schedule, model, by, ready)
-    except AlreadyActive as active:
-        step = _NextStep(f"The same is being done already by job {active.job.pk}.")
+    except AlreadyActive as active:  # started by a person or another schedule; the stages behind it are still to come
+        by_others, says = True, f"The same is being done already by job {active.job.pk}."
+        step = _NextStep(says, ScheduleStage(active.job.kind), active.job) if several else _NextStep(says)
+        schedule.ingested_by = active.job if schedule.ingest else schedule.ingested_by
     except RealmError as error:
         step = _NextStep(str(error), failed=True)
     schedule.last_run_at, schedule.last_job = timezone.now(), None
     _note(schedule, step)
-    return step.job
+    return None if by_others else step.job
 
 
 def _note(schedule: Schedule, step: _NextStep) -> None:
