@@ -102,6 +102,8 @@ def test_a_file_that_a_schedule_reads_again_stays(staff: Person, folder: Path, p
     refused = staff.client.post(f"{FILES}remove/", {"name": "towns.jsonl"}, follow=True).content.decode()
     assert "is read again by a schedule (Index of towns, every 24 h)" in refused and (folder / "towns.jsonl").exists()
     assert "by a schedule" in problem(program.delete("/api/v1/source-files/towns.jsonl"), 422)["detail"]
+    Schedule.objects.update(enabled=False)  # it may be run by hand, and switched on again
+    assert '<span class="tag">off</span>' in staff.client.get(FILES).content.decode()
     Schedule.objects.update(ingest=False)
     assert program.delete("/api/v1/source-files/towns.jsonl").status_code == 204
 
