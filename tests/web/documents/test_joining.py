@@ -256,6 +256,7 @@ def test_what_was_brought_over_to_another_corpus_is_purged_there_before_it_answe
     assert segment.startswith(f"living/{handbook.corpus.name}/segments/")
     deploy_confirmed(handbook)
     assert "Mole" not in titles()
+    assert (show("mole").status, show("mole").title) == ("purged", purging.PURGED_TITLE)
 
 
 def test_what_was_purged_of_an_index_that_is_not_masked_yet_is_left_out(
