@@ -303,5 +303,5 @@ class JobRun:
     def _finish(
         self, state: JobState, files: RunFiles | None, *, result: dict[str, Any] | None = None, error: str = ""
     ) -> bool:
-        log_tail, progress = (files.log_tail(), files.folder.progress()) if files else (None, None)
+        log_tail, progress = (files.log_tail(), files.final_progress()) if files else (None, None)
         return self._job.finish(self._owner, state, result=result, error=error, log=log_tail, progress=progress)

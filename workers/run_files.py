@@ -42,6 +42,11 @@ class RunFiles:
         # Rows that an earlier attempt read; if the file was lost since, it has others.
         self._known_metrics = set(JobMetric.objects.filter(job=job).values_list("step", "time"))
 
+    def final_progress(self) -> dict[str, Any] | None:
+        """The last report when the attempt has ended; if its process made none, it is not beginning any more."""
+        said = self.folder.progress()
+        return {**said, "message": ""} if said and said.get("message") == BEGINNING else said
+
     def got_further(self) -> bool:
         """Whether progress exceeds all earlier attempts'; updates the record. Companion jobs restart their count."""
         said = self.folder.progress() or {}

@@ -30,6 +30,7 @@ from webapp.models import (
     Schedule,
     Worker,
 )
+from webapp.models.schedule import ScheduleStage
 from webapp.sources import service as sources
 
 pytestmark = pytest.mark.usefixtures("no_workers")
@@ -315,6 +316,15 @@ def test_on_a_phone_both_menus_are_a_line_each_and_begin_at_the_open_page(
     expect(first).not_to_be_in_viewport(ratio=1)
     first.focus()
     expect(first).to_be_in_viewport(ratio=1)
+
+
+def test_on_a_phone_the_stage_of_a_schedule_is_not_cut_off(console: Page, live_server: LiveServer) -> None:
+    """The table scrolls what is wider than it."""
+    stage = ScheduleStage.CHECK_NOW
+    Schedule.objects.create(corpus_name="towns", trigger="every", hours=6, stage=stage, last_run_at=timezone.now())
+    console.set_viewport_size({"width": 390, "height": 844})
+    console.goto(f"{live_server.url}/manage/schedules/")
+    expect(console.get_by_text(stage.label, exact=True)).to_be_in_viewport(ratio=1)
 
 
 def test_everything_can_be_done_without_javascript(

@@ -64,6 +64,8 @@ def test_upload_ask_change_remove_the_ledger_and_a_purge_on_a_phone(
     turku, oulu = _file("turku.md", f"# Turku\n\n{TEXT}"), _file("oulu.md", "# Oulu\n\nOulu is a city by the sea.")
     page.get_by_label("Files").set_input_files([turku, _file("cut.pdf", "%PDF-1.7 cut"), _file("no.docx", "PK no")])
     page.get_by_label("Licence").fill("CC0 1.0")
+    page.get_by_text("More about it").click()
+    page.get_by_label("Tags").fill(f"towns that are also ports and have a castle at the mouth of a river, {'x' * 90}")
     fits("add")
     page.get_by_role("button", name="Add", exact=True).click()
     expect(page.get_by_role("alert").get_by_role("listitem")).to_contain_text(["cut.pdf", "no.docx"])

@@ -20,7 +20,7 @@ from realm_core.questions.question_file import read_questions
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, post, problem, question_set
 from tests.web.pages import stored
-from tests.web.pages.pages import Page
+from tests.web.pages.pages import Page, text_of
 from webapp.feedback import service as services
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, Review
 
@@ -131,6 +131,13 @@ def test_an_emptied_history_leaves_no_name_on_feedback(outsider: Person, member:
     assert [(said.by, said.session_key, said.right) for said in Feedback.objects.all()] == [(None, "", True)] * 2
 
 
+def test_a_name_that_was_forgotten_is_not_called_a_visitor_without_an_account(curator: Person, member: Person) -> None:
+    say(member.client, stored.store(), right="yes")
+    member.client.post("/history/forget/")
+    page = text_of(curator.client.get("/manage/feedback/"))
+    assert "by a visitor, or an account that is not named any more" in page and "without an account" not in page
+
+
 def test_nobody_s_feedback_goes_with_their_account(member: Person) -> None:
     say(member.client, stored.store(), right="yes")
     User.objects.all().delete()
@@ -203,9 +210,10 @@ def said(**word: Any) -> Feedback:
 
 
 def decide(curator: Person, one: Feedback, verdict: str, seen: str | None = None) -> Page:
-    form = {"verdict": verdict, "seen": seen or one.changed_at.isoformat(), "back": "/manage/feedback/?show=all"}
+    back = "/manage/feedback/?show=all"
+    form = {"verdict": verdict, "seen": seen or one.changed_at.isoformat(), "was": one.review, "back": back}
     response = curator.client.post(f"/manage/feedback/{one.pk}/review/", form)
-    assert response["Location"] == "/manage/feedback/?show=all"
+    assert response["Location"] == back
     return Page(curator.client.get(response["Location"]).content.decode())
 
 
@@ -233,6 +241,16 @@ def test_what_was_changed_meanwhile_is_not_accepted(curator: Person, seen: str) 
     assert "in the meantime; look again" in decide(curator, one, "accepted", seen).one("main")
     one.refresh_from_db()
     assert one.review == Review.WAITING and not AuditEntry.objects.exists()
+
+
+def test_what_another_curator_has_reviewed_meanwhile_stays(curator: Person) -> None:
+    """The second looks at a page that says that it waits still."""
+    one = said(right=True)
+    decide(curator, one, "accepted")
+    assert one.review == Review.WAITING
+    assert "reviewed in the meantime; look again" in decide(curator, one, "refused").one("main")
+    one.refresh_from_db()
+    assert one.review == Review.ACCEPTED
 
 
 def test_a_word_that_changes_waits_again(curator: Person, member: Person) -> None:

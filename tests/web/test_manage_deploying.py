@@ -26,6 +26,7 @@ from tests.web.console import (
 from tests.web.pages import stored
 from webapp.deployments import service as deploying
 from webapp.deployments.service import CONFIRMATION, NotConfirmed, Verdict
+from webapp.evaluations import service as comparing
 from webapp.jobs import service as jobs
 from webapp.models import AuditEntry, Deployment, Evaluation, IndexGeneration, Job, ModelVersion
 from webapp.serving.engine import holder
@@ -90,6 +91,25 @@ def test_how_many_articles_go_and_come_is_said_and_a_loss_of_most_needs_a_person
             deploying.deploy(small)
     else:
         deploying.deploy(small)
+
+
+def test_pairs_that_read_as_many_blocks_as_each_is_set_to_are_compared(
+    now: Deployment, staff: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model reads another number of blocks of a corpus with another calibration; who measures both is not told that
+    nobody did."""
+    rooms = another_corpus("rooms", articles=9_600)
+    index = another_index(now.model, corpus=rooms)
+    write_files(now.model, index, rooms)
+    monkeypatch.setattr(comparing, "own_k", lambda _, corpus: 8 if corpus == rooms else 5)
+    first = measured(now.model, now.index, questions := question_set(), ANSWERS, k=5)
+    measured(now.model, index, questions, BETTER, k=20)
+    assert verdicts(deploying.check(index))["Quality"] == Verdict.DOUBT  # as many as it would not read
+    second = measured(now.model, index, questions, ANSWERS, k=8)
+    assert verdicts(deploying.check(index))["Quality on plain-dev"] == Verdict.GOOD
+    page = staff.client.get(f"/manage/compare/{first.pk}/{second.pk}/").content.decode()
+    assert "as its model is set to over its corpus: A 5, B 8." in page
+    deploying.deploy(index)
 
 
 def test_the_check_reads_with_rests_for_those_who_ask_meanwhile(

@@ -13,8 +13,9 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from realm_core.errors import RealmError
 from tests.web.conftest import Person
+from tests.web.console import another_corpus
 from tests.web.operating import TokenClient, post, problem
-from webapp.models import AuditEntry, Job, JobState
+from webapp.models import AuditEntry, Job, JobKind, JobState, Schedule, Trigger
 from webapp.sources import service as sources
 from webapp.sources import views
 
@@ -86,6 +87,23 @@ def test_a_file_can_be_sent_ingested_and_removed(staff: Person, folder: Path) ->
         ("source.add", "towns.jsonl", {"bytes": len(TOWN)}),
         ("source.remove", "towns.jsonl", {"bytes": len(TOWN)}),
     ]
+
+
+def test_a_file_that_a_schedule_reads_again_stays(staff: Person, folder: Path, program: TokenClient) -> None:
+    staff.client.post(FILES, sent("towns.jsonl"))
+    ingest = Job.objects.create(kind=JobKind.INGEST, state=JobState.SUCCEEDED, parameters={"file": "towns.jsonl"})
+    another_corpus("towns", job=ingest)
+    schedule = Schedule.objects.create(corpus_name="towns", trigger=Trigger.EVERY, hours=24, ingest=True)
+    page = staff.client.get(FILES).content.decode()
+    assert f'<a href="/manage/schedules/{schedule.pk}/">read again every 24 h</a>' in page
+    assert f"{FILES}remove/" not in page
+    refused = staff.client.post(f"{FILES}remove/", {"name": "towns.jsonl"}, follow=True).content.decode()
+    assert "is read again by a schedule (Index of towns, every 24 h)" in refused and (folder / "towns.jsonl").exists()
+    assert "by a schedule" in problem(program.delete("/api/v1/source-files/towns.jsonl"), 422)["detail"]
+    Schedule.objects.update(enabled=False)  # it may be run by hand, and switched on again
+    assert '<span class="tag">off</span>' in staff.client.get(FILES).content.decode()
+    Schedule.objects.update(ingest=False)
+    assert program.delete("/api/v1/source-files/towns.jsonl").status_code == 204
 
 
 def test_a_file_is_replaced_by_one_of_its_name_if_that_is_ticked(staff: Person, folder: Path) -> None:

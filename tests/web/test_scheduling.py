@@ -309,6 +309,20 @@ def test_nothing_new_is_said_and_not_built() -> None:
     assert one.last_outcome == f"The same is being done already by job {job.pk}."
 
 
+def test_a_run_goes_on_behind_what_others_have_begun() -> None:
+    """Two schedules of a corpus run at the same time: each goes through its own stages."""
+    first, second = (schedule(ingest=True, questions=one) for one in (None, question_set()))
+    ingest = run_now(first, by=None)
+    assert ingest is not None and run_now(second, by=None) is None
+    assert second.last_outcome == f"The same is being done already by job {ingest.pk}."
+    assert (second.stage, second.last_job) == ("ingest", ingest) and advance() == []
+    newer = newer_snapshot()
+    Job.objects.filter(pk=ingest.pk).update(state=JobState.SUCCEEDED, result={"corpus": newer.pk})
+    (index,) = set(advance())
+    stages = Schedule.objects.order_by("pk").values_list("stage", "last_job", "corpus")
+    assert index.kind == JobKind.INDEX and list(stages) == [("index", index.pk, newer.pk)] * 2
+
+
 def test_a_new_model_is_indexed_unless_an_index_fits_it() -> None:
     schedule(Trigger.NEW_MODEL)
     model = new_model()

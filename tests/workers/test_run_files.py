@@ -142,3 +142,6 @@ def test_until_the_next_attempt_reports_it_has_no_pace_and_is_at_no_step(job: Jo
     assert time.time() - shown["time"] < 60  # or the page would say that it has been silent since the earlier attempt
     changed = {"rate": None, "seconds_left": None, "message": BEGINNING, "time": shown["time"]}
     assert shown == {**said, **changed}
+    assert files.final_progress() == {**shown, "message": ""}  # it ended before its process reported
+    (files.folder.path / "progress.json").write_text(json.dumps(said))
+    assert files.final_progress() == said

@@ -68,9 +68,9 @@ _RIGHT_WORDS: Final = {True: "yes", False: "no", None: ""}  # the values in the 
 @require_http_methods(["GET", "HEAD", "POST"])
 @vary_on_headers("HX-Request")
 def ask(request: HtmxRequest) -> HttpResponse:
-    """The question box. A posted question is answered, stored and shown at its permanent address."""
+    """The question box, filled in by its query. A posted question is answered and shown at its permanent address."""
     if request.method != "POST":
-        return _box(request, question=request.GET.get("q", ""))
+        return _box(request, question=request.GET.get("q", ""), where=_where(request.GET))
     question = request.POST.get("example") or request.POST.get("question", "")
     return _answered(request, question, where=_where(request.POST))
 

@@ -91,7 +91,8 @@ def edit_collection(request: HttpRequest) -> HttpResponse:
                 name, CollectionSettings(**told), by=staff_member(request), more_readers=more_readers
             )
         except MoreReaders as reason:
-            form.add_error("more_readers" if "more_readers" in form.fields else None, str(reason))
+            says = str(reason).replace("confirm that (more_readers)", "tick this to confirm it")  # the name is REST's
+            form.add_error("more_readers" if "more_readers" in form.fields else None, says)
         else:
             messages.success(request, f"Saved. The next question goes by it, and so does who may read “{record}”.")
             return redirect("manage-collections")

@@ -22,7 +22,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from realm_core.errors import CannotStore
+from realm_core.errors import CannotStore, RealmError
 from webapp.access import limits
 from webapp.access.roles import Action
 from webapp.bodies import allow_larger_body
@@ -44,6 +44,9 @@ from webapp.text import counted
 
 log = logging.getLogger(__name__)
 
+_REMOVED_MEANWHILE: Final = (
+    "It was removed meanwhile, so nothing has been changed. To have it back with this text, add that as a new document."
+)
 _WARNED: Final = 5  # documents whose warnings are said at once
 
 
@@ -75,6 +78,9 @@ def change_document(request: HttpRequest) -> HttpResponse:
     """Replace a document; before that the page shows what the new text touches."""
     shown, kind = shown_document(request), _form_for_source(request, CHANGING)[1]
     if request.method != "POST":
+        if shown.status in GONE:
+            messages.info(request, "It is removed: there is nothing to change.")
+            return redirect(_document_address(shown.document_id))
         return _form_page(request, CHANGING, kind(initial=initial(shown)), shown=shown)
     typed = kind(initial=request.POST.dict())  # the form once more, as it was filled in
     step = request.POST.get("step", "look")
@@ -100,7 +106,8 @@ def change_document(request: HttpRequest) -> HttpResponse:
                 typed = kind(initial={**typed.initial, "staged": str(given.source.fetch_id)})
             else:
                 fetching.forget_staged(given)
-        return _form_page(request, CHANGING, typed, shown=shown, refused=error)
+        refused = RealmError(_REMOVED_MEANWHILE) if shown.status in GONE else error
+        return _form_page(request, CHANGING, typed, shown=shown, refused=refused)
     fetching.forget_staged(given)
     _say_edited(request, edited)
     return _after_edit(edited)

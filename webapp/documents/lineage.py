@@ -1,10 +1,13 @@
-"""The indexes that a joined index was made from, by the rows of the jobs that joined them and by folds in between."""
+"""The indexes that have documents in common with another: it was joined of them, or edits were brought over.
+
+Told by the rows of the jobs that join, by folds in between, and by the rows of edited documents.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from webapp.models import IndexGeneration, Job, JobKind, JobState
+from webapp.models import Document, IndexGeneration, Job, JobKind, JobState
 from webapp.serving.living import indexes_beside
 
 
@@ -21,18 +24,23 @@ def state_joined(earlier: IndexGeneration, later: IndexGeneration) -> int | None
 
 
 def related(index: IndexGeneration) -> list[IndexGeneration]:
-    """The indexes of other corpora that have documents in common with this one, because some were joined of others."""
+    """The indexes of other corpora that have documents in common with this one, or edited ones of the same ids."""
     jobs = [{job.result["index"], *job.parameters["index"]} for job in _jobs()]
-    if not jobs:
-        return []
     own = {index.pk, *(one.pk for one in indexes_beside(index))}
-    found, size = set(own), 0
+    found, size = own | _brought(own), 0
     while len(found) > size:  # what was joined may have been joined again
         size = len(found)
         for pks in jobs:
             if not found.isdisjoint(pks):
                 found |= pks | _beside(pks - found)
     return list(IndexGeneration.every.filter(pk__in=found - own).select_related("corpus", "model"))
+
+
+def _brought(pks: set[int]) -> set[int]:
+    """The indexes above which documents of the same ids were edited: so were those that were brought over."""
+    ids = Document.objects.filter(index__in=pks).values("document_id")
+    others = Document.objects.filter(document_id__in=ids).exclude(index__in=pks)
+    return set(others.order_by().values_list("index", flat=True).distinct())
 
 
 def _beside(pks: Iterable[int]) -> set[int]:

@@ -103,6 +103,11 @@ def show(document_id: str, hidden: frozenset[str] = frozenset()) -> ShownDocumen
     return ShownDocument(**{**vars(listed), **present}, about=about, corpus=corpus_id(index, state))
 
 
+def elsewhere(document_id: str) -> Document | None:
+    """The latest row of a document that was edited above an index, which need not be the active deployment's."""
+    return Document.objects.filter(document_id=document_id).select_related("index").order_by("-pk").first()
+
+
 def of_row(row: Document) -> DocumentEntry:
     """An edited document, as in the list."""
     return DocumentEntry(row.document_id, row.title, row.url, row.blocks, row.status, row)

@@ -34,14 +34,26 @@ _SHOWS: Final = {
 
 
 def with_corpus(view: View) -> View:
-    """Return 404 if the document does not exist, and 503 with the reason if the corpus cannot be read."""
+    """Return 404 if the document does not exist, and 503 with the reason if the corpus cannot be read.
+
+    The ledger names documents of every corpus that has answered; one that is not in the active deployment's is looked
+    for in the list of that, which offers to bring it over.
+    """
 
     @wraps(view)
     def guarded(request: HttpRequest) -> HttpResponseBase:
         try:
             return view(request)
         except DocumentMissing:
-            raise Http404 from None
+            elsewhere = viewing.elsewhere(request.GET.get("id", ""))
+            if elsewhere is None:
+                raise Http404 from None
+            messages.warning(
+                request,
+                f"“{elsewhere.title}” is not in the active deployment’s corpus: it was edited while "
+                f"{elsewhere.index.generation} answered.",
+            )
+            return redirect("manage-documents")
         except RealmError as reason:
             return render(request, "manage/documents.html", {"reason": reason}, status=503)
 

@@ -144,6 +144,10 @@ def own_k(model: ModelVersion, corpus: CorpusSnapshot) -> int:
     return (_config(model) or ModelConfig()).at(origin).k
 
 
+def _reads_own_k(evaluation: Evaluation) -> bool:
+    return evaluation.k == own_k(evaluation.model, evaluation.corpus)
+
+
 def _config(model: ModelVersion) -> ModelConfig | None:
     path = resolve(model.path) / "config.json"
     try:
@@ -160,7 +164,8 @@ def why_not_comparable(first: Evaluation, second: Evaluation) -> str:
         return "They were asked different samples of the questions."
     if first.retriever != second.retriever:
         return f"They used different retrievers: {first.retriever} and {second.retriever}."
-    if first.k != second.k:
+    # Of corpora with other calibrations a model reads other numbers of blocks: then each answers as it would deployed.
+    if first.k != second.k and not (_reads_own_k(first) and _reads_own_k(second)):
         return f"They read a different number of blocks: {first.k} and {second.k}."
     return ""
 

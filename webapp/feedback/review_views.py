@@ -70,7 +70,8 @@ def review(request: HttpRequest, pk: int) -> HttpResponse:
     verdict = request.POST.get("verdict", "")
     if verdict in Review.values:
         try:
-            feedback.review(said, Review(verdict), seen=_seen(request), by=staff_member(request))
+            was = request.POST.get("was", "")
+            feedback.review(said, Review(verdict), seen=_seen(request), was=was, by=staff_member(request))
         except RealmError as error:
             messages.error(request, str(error))
     back = request.POST.get("back", "")

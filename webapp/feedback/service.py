@@ -72,22 +72,22 @@ def withdraw(asker: Asker, answer: AskedAnswer) -> bool:
     return bool(deleted)
 
 
-def review(said: Feedback, verdict: Review, *, seen: datetime, by: User) -> None:
+def review(said: Feedback, verdict: Review, *, seen: datetime, was: str, by: User) -> None:
     """Accept or refuse feedback, or reset its review.
 
-    seen: `changed_at` of the reviewed feedback. RealmError if it has changed since, and for accepting feedback that
-    cannot be trained on: there is no right answer, or the corpus does not hold it.
+    seen, was: `changed_at` and `review` of the feedback that was looked at. RealmError if either has changed since, and
+    for accepting feedback that cannot be trained on: there is no right answer, or the corpus does not hold it.
     """
     if verdict == Review.ACCEPTED and not Feedback.objects.filter(TEACHES, pk=said.pk).exists():
         raise RealmError("There is nothing to learn from this: the answer is not right and no better one was given.")
     use = locate_answer(said, access_of(by)) if verdict == Review.ACCEPTED else ""
     waits = verdict == Review.WAITING
     with transaction.atomic():
-        changed = Feedback.objects.filter(pk=said.pk, changed_at=seen).update(
+        changed = Feedback.objects.filter(pk=said.pk, changed_at=seen, review=was).update(
             review=verdict, use=use, reviewed_by=None if waits else by, reviewed_at=None if waits else timezone.now()
         )
         if not changed:
-            raise RealmError("This feedback was changed or withdrawn in the meantime; look again.")
+            raise RealmError("This feedback was changed, withdrawn or reviewed in the meantime; look again.")
         AuditEntry.record(
             f"feedback.{_VERBS[verdict]}",
             f"“{said.answer.question}”",

@@ -52,11 +52,20 @@ def with_summaries(changes: Iterable[CorpusChange]) -> list[LedgerRow]:
 def receipt(change: CorpusChange) -> Purge | None:
     """The receipt of the purge that took what a change removed out of kept answers, too, so that none had read it."""
     gone = GoneBlock.objects.filter(block_id__in=change.blocks_gone, change__kind=ChangeKind.PURGED)
-    purged = gone.select_related("change__document").order_by("change").first()
+    block = gone.select_related("change__document").order_by("change").first()
+    purged = _purge_of_document(change) if block is None else block.change
     if purged is None:
         return None
-    later = Purge.objects.filter(at__gte=purged.change.at).order_by("at")
-    return next((one for one in later if purged.change.document.document_id in one.document_ids), None)
+    later = Purge.objects.filter(at__gte=purged.at).order_by("at")
+    return next((one for one in later if purged.document.document_id in one.document_ids), None)
+
+
+def _purge_of_document(change: CorpusChange) -> CorpusChange | None:
+    """The purge of the document that took what the change removed: if it was added again, the blocks are not gone."""
+    taken = set(change.blocks_gone)
+    later = CorpusChange.objects.filter(document=change.document_id, kind=ChangeKind.PURGED, pk__gte=change.pk)
+    purges = later.select_related("document").order_by("pk") if taken else ()
+    return next((one for one in purges if not taken.isdisjoint(one.blocks_gone)), None)
 
 
 def touched_by(change: CorpusChange) -> Touched:

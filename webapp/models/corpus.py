@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from django.db import models
 
+from webapp.models.job import Job
+from webapp.models.job_states import JobKind
 from webapp.models.present import Present
 
 
@@ -39,6 +41,11 @@ class CorpusSnapshot(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} {self.snapshot_id} ({self.articles:,} articles, {self.blocks:,} blocks)"
+
+    @staticmethod
+    def latest_ingest(name: str) -> Job | None:
+        """The latest job that ingested a corpus of this name: a schedule reads its source again."""
+        return Job.objects.filter(kind=JobKind.INGEST, corpora__name=name).defer("log").first()
 
 
 class SpanSet(models.Model):

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
 from django.conf import settings
 from django.db import models
+
+if TYPE_CHECKING:
+    from webapp.models.answer import AskedAnswer
 
 
 class Review(models.TextChoices):
@@ -51,3 +57,19 @@ class Feedback(models.Model):
     def __str__(self) -> str:
         said = {True: "right", False: "wrong", None: "not said"}[self.right]
         return f"{said}: {self.better_answer}" if self.better_answer else said
+
+    @classmethod
+    def follow_purge(cls, answer: AskedAnswer, removed: Collection[str], *, is_another: bool) -> None:
+        """What was said of an answer from which blocks were purged: it waits for a curator again.
+
+        is_another: the answer is another one without them, so nobody has judged it; what else was said stays.
+        """
+        said = cls.objects.filter(answer=answer)
+        named = [one.pk for one in said.exclude(block_id="") if one.block_id in removed]
+        said.filter(pk__in=named).update(block_id="")
+        # Where the right answer stands names a document, which may be the purged one.
+        waits = {"review": Review.WAITING, "use": "", "reviewed_by": None, "reviewed_at": None}
+        said.filter(review=Review.ACCEPTED).update(**waits)
+        if is_another:
+            said.update(right=None)
+            said.filter(better_answer="", block_id="").delete()

@@ -43,8 +43,9 @@ _PUT: Final = (ChangeKind.ADDED, ChangeKind.CHANGED)
 class UnmaskedPurges:
     """Documents that were purged from a corpus and are still in the current state above one of its indexes.
 
-    places: their article rows, by id. again: those that were added again above another index, or purged from another
-    corpus. They are masked in this index alone: its ledger has no purge of them, and nothing else of them is removed.
+    places: their article rows, by id. again: those that were added again above another index, or came with this corpus
+    and were purged from another. They are masked in this index alone: its ledger has no purge of them, and nothing else
+    of them is removed.
     """
 
     row: CorpusState | None
@@ -64,7 +65,9 @@ def unmasked_purges(index: IndexGeneration) -> UnmaskedPurges | None:
     put_anywhere = _last(_changes_beside(index).filter(kind__in=_PUT, document__document_id__in=places))
     again = frozenset(one for one in places if put_anywhere.get(one, 0) > purged[one])
     held = {one: place for one, place in _holding(index, view, elsewhere).items() if one not in places}
-    return UnmaskedPurges(row, view, places | held, again | held.keys()) if places or held else None
+    # One with a row was brought over, or put here with the same text: its title and tags are here, too.
+    rows = Document.objects.filter(index=index, document_id__in=held).values_list("document_id", flat=True)
+    return UnmaskedPurges(row, view, places | held, again | (held.keys() - set(rows))) if places or held else None
 
 
 def purged_ids(index: IndexGeneration) -> dict[str, int]:

@@ -39,6 +39,7 @@ from webapp.models import (
     Document,
     DocumentStatus,
     EvidenceBlock,
+    Feedback,
     GoneBlock,
     IndexGeneration,
     ModelVersion,
@@ -346,10 +347,11 @@ def cut(block_ids: Collection[str]) -> list[str]:
         asked = AskedAnswer.objects.select_for_update().filter(pk=answer_id).first()
         if asked is None:  # retention has removed it meanwhile
             continue
-        left = Answer.from_dict(asked.payload).without(removed)
+        left, before = Answer.from_dict(asked.payload).without(removed), asked.answer_text
         asked.tell(left)
         asked.purged_at = timezone.now()
         asked.save()
         asked.evidence.all().delete()
         EvidenceBlock.keep(asked, left)
+        Feedback.follow_purge(asked, removed, is_another=asked.answer_text != before)
     return sorted(map(str, answers))

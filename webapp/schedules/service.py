@@ -254,7 +254,7 @@ class _NextStep:
 def _run(
     schedule: Schedule, model: ModelVersion | None, ready: PairCheck | None, *, by: User | str | None
 ) -> Job | None:
-    """Start a run of the schedule, unless one is in progress; record its outcome."""
+    """Start a run of the schedule, unless one is in progress; record its outcome. None: it has started no job."""
     last = schedule.last_job
     several = schedule.ingest or schedule.questions is not None  # only one run at a time goes through several stages
     if several and schedule.stage != ScheduleStage.REST and last is not None and last.is_active:
@@ -262,16 +262,18 @@ def _run(
         schedule.save(update_fields=["last_outcome"])
         return None
     schedule.ingested_by, schedule.corpus, schedule.answering = None, None, Deployment.active()
-    schedule.stage = ScheduleStage.REST
+    schedule.stage, by_others = ScheduleStage.REST, False
     try:
         step = _begin(schedule, model, by, ready)
-    except AlreadyActive as active:
-        step = _NextStep(f"The same is being done already by job {active.job.pk}.")
+    except AlreadyActive as active:  # started by a person or another schedule; the stages behind it are still to come
+        by_others, says = True, f"The same is being done already by job {active.job.pk}."
+        step = _NextStep(says, ScheduleStage(active.job.kind), active.job) if several else _NextStep(says)
+        schedule.ingested_by = active.job if schedule.ingest else schedule.ingested_by
     except RealmError as error:
         step = _NextStep(str(error), failed=True)
     schedule.last_run_at, schedule.last_job = timezone.now(), None
     _note(schedule, step)
-    return step.job
+    return None if by_others else step.job
 
 
 def _note(schedule: Schedule, step: _NextStep) -> None:
@@ -291,23 +293,18 @@ def _begin(schedule: Schedule, model: ModelVersion | None, by: User | str | None
     if schedule.ingest:
         schedule.ingested_by = job = start(JobKind.INGEST, source_of(corpus), by=by)
         return _NextStep(f"Reading the source of {corpus.name} again.", ScheduleStage.INGEST, job)
-    schedule.corpus, schedule.ingested_by = corpus, _ingest_of(corpus)
+    schedule.corpus, schedule.ingested_by = corpus, CorpusSnapshot.latest_ingest(corpus.name)
     return _next_part_or_end(schedule, _index(schedule, corpus, model, by, ready), corpus, by)
 
 
 def source_of(corpus: CorpusSnapshot) -> dict[str, Any]:
     """Parameters of an ingest that reads the corpus's source again. RealmError if the source is not known."""
-    made_by = _ingest_of(corpus)
+    made_by = CorpusSnapshot.latest_ingest(corpus.name)
     if made_by is not None:
         return carried_over(made_by) | {"corpus_name": corpus.name}
     if corpus.source in PACKAGES:  # the default corpus, which no job made
         return {"source": corpus.source, "language": corpus.language, "corpus_name": corpus.name}
     raise RealmError(f"No job ingested {corpus.name}, so it is not known what to read again; ingest it by a job once.")
-
-
-def _ingest_of(corpus: CorpusSnapshot) -> Job | None:
-    """The latest job that ingested a corpus of this name."""
-    return Job.objects.filter(kind=JobKind.INGEST, corpora__name=corpus.name).defer("log").first()
 
 
 def _after(schedule: Schedule, ready: PairCheck | None) -> _NextStep:

@@ -48,7 +48,7 @@ class SourceFileView(OperatorView):
     @operation(
         "remove_source_file",
         "Remove a file to ingest",
-        "What was ingested of it stays. 422: it is being ingested.",
+        "What was ingested of it stays. 422: it is being ingested, or a schedule reads it again.",
         gives=None,
         problems=[422],
     )

@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from realm_core.errors import RealmError, quoted
 from realm_core.files import disk_errors, sync
 from realm_core.settings import FILE
-from webapp.models import AuditEntry, Job, JobKind
+from webapp.models import AuditEntry, CorpusSnapshot, Job, JobKind, Schedule
 from webapp.models.job_states import UNFINISHED
 from webapp.refusals import Missing
 from webapp.storage.places import lock_for_removal, sources_dir
@@ -53,6 +53,13 @@ def readers() -> dict[str, Job]:
     """Ingests that are active, or resume by themselves, by the names of the files that they read."""
     jobs = Job.objects.filter(kind=JobKind.INGEST, state__in=UNFINISHED).defer("log")
     return {job.parameters["file"]: job for job in jobs if job.parameters.get("file")}
+
+
+def read_again() -> dict[str, Schedule]:
+    """Schedules that read a file again at each run, by its name."""
+    schedules = Schedule.objects.filter(ingest=True)
+    made_by = ((CorpusSnapshot.latest_ingest(one.corpus_name), one) for one in schedules)
+    return {job.parameters["file"]: one for job, one in made_by if job is not None and job.parameters.get("file")}
 
 
 def add(name: str, pieces: Iterable[bytes], *, replace: bool = False, by: User | str | None) -> SourceFile:
@@ -97,11 +104,15 @@ def add(name: str, pieces: Iterable[bytes], *, replace: bool = False, by: User |
 
 
 def remove(name: str, *, by: User | str | None) -> None:
-    """Remove a file. Missing if it does not exist, RealmError if an unfinished ingest or a backup reads it."""
+    """Remove a file. Missing if there is none, RealmError if an unfinished ingest, a schedule or a backup reads it."""
     found = next((one for one in sources() if one.name == name), None)
     if found is None:
         raise Missing(f"There is no file {quoted(name)} to ingest.")
     _refuse_read(name)
+    if (schedule := read_again().get(name)) is not None:
+        raise RealmError(
+            f"{name} is read again by a schedule ({schedule}); remove that first, or replace the file by a newer one."
+        )
     path = sources_dir() / name
     with lock_for_removal(), disk_errors(path):
         path.unlink(missing_ok=True)

@@ -49,10 +49,10 @@ def source_list(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"{made.name} was uploaded and can be ingested.")
             return redirect("manage-sources")
-    readers = sources.readers()
+    readers, schedules = sources.readers(), sources.read_again()
     context = {
         "form": form,
-        "rows": [(one, readers.get(one.name)) for one in sources.sources()],
+        "rows": [(one, readers.get(one.name), schedules.get(one.name)) for one in sources.sources()],
         "folder": sources_dir(),
     }
     return render(request, "manage/sources.html", context, status=422 if form.errors else 200)

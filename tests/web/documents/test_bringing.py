@@ -11,6 +11,7 @@ from django.core.management import call_command
 from tests.web.asked import ask
 from tests.web.conftest import Person
 from tests.web.documents.conftest import deploy_confirmed
+from tests.web.pages.pages import text_of
 from webapp.deployments import service as deploying
 from webapp.deployments.service import NotConfirmed
 from webapp.documents import bringing
@@ -125,3 +126,16 @@ def test_on_the_page_and_the_command_line(
     deploying.roll_back(first, confirmed=True)
     call_command("documents", "bring")
     assert "Nothing to change" in capsys.readouterr().out
+
+
+def test_a_document_of_an_earlier_corpus_is_named_where_it_can_be_brought_over(
+    another: IndexGeneration, staff: Person
+) -> None:
+    """The ledger leads to it."""
+    earlier = Deployment.objects.get(is_active=True).index.generation
+    deploy(another)
+    for page in ("", "change/", "remove/", "purge/"):
+        response = staff.client.get(f"/manage/documents/document/{page}?id=turku", follow=True)
+        said = f"“Turku” is not in the active deployment’s corpus: it was edited while {earlier} answered."
+        assert said in text_of(response) and "Bring them over" in text_of(response)
+    assert staff.client.get("/manage/documents/document/?id=nothing").status_code == 404

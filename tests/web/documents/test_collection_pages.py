@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from html import unescape
 
 import pytest
@@ -84,6 +85,14 @@ def test_the_box_looks_where_it_is_told_and_goes_on_to(board: Collection, staff:
         and 'value="2026-01-01"' in page
         and '<details class="where" id="where" open' in page
     )
+
+
+def test_the_page_of_a_document_leads_to_a_box_that_looks_in_it(travel: None, staff: Person) -> None:
+    documents.add([DocumentInput(Text("Rauma has lace."), "rauma", "“Rauma” & Co #1", licence="CC0")], by=None)
+    page = staff.client.get("/manage/documents/document/?id=rauma").content.decode()
+    (address,) = re.findall(r'href="([^"]+)">Ask about it<', page)
+    page = unescape(staff.client.get(unescape(address)).content.decode())
+    assert 'name="title" value="“Rauma” & Co #1"' in page and '<details class="where" id="where" open>' in page
 
 
 def test_what_is_wrong_is_said_with_what_was_chosen(board: Collection, staff: Person) -> None:

@@ -131,7 +131,8 @@ def test_its_page_lets_more_people_read_it_only_if_that_is_confirmed(board: Coll
     page, wider = f"{PAGE}?name=board", {"weight": "1"}
     assert "Let more people read it" in staff.client.get(page).content.decode()
     refused = staff.client.post(page, wider)
-    assert refused.status_code == 422 and "would be by everybody who may ask: confirm that" in refused.content.decode()
+    told = refused.content.decode()
+    assert refused.status_code == 422 and "would be by everybody who may ask: tick this to confirm it." in told
     board.refresh_from_db()
     assert board.private
     readers = [Group.objects.create(name=name).pk for name in ("captains", "cooks")]

@@ -242,6 +242,23 @@ def test_the_receipt_names_what_still_holds_it_in_whole_and_parts(
     assert purging.purge(["Mars", "Berlin"], by=None).remaining[-2:] == [both.corpus.path, both.path]
 
 
+def test_what_was_brought_over_to_another_corpus_is_purged_there_before_it_answers(
+    answering: Deployment, handbook: IndexGeneration
+) -> None:
+    """As one who goes back to it would else see."""
+    documents.add([DocumentInput(Text("The mole of Turku is 90 m long."), "mole", "Mole")], by=None)
+    tiny = answering.index
+    deploy_confirmed(handbook)
+    bringing.bring(by=None)
+    assert "Mole" in titles()
+    deploy_confirmed(tiny)
+    [segment] = purging.purge(["mole"], by=None).remaining
+    assert segment.startswith(f"living/{handbook.corpus.name}/segments/")
+    deploy_confirmed(handbook)
+    assert "Mole" not in titles()
+    assert (show("mole").status, show("mole").title) == ("purged", purging.PURGED_TITLE)
+
+
 def test_what_was_purged_of_an_index_that_is_not_masked_yet_is_left_out(
     answering: Deployment, handbook: IndexGeneration, tmp_path: Path
 ) -> None:

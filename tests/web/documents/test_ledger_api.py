@@ -121,11 +121,16 @@ def test_changes_and_what_they_touched(program: TokenClient, asked: list[Any]) -
     problem(program.get("/api/v1/document-changes?kind=lost"), 400)
 
 
-def test_what_was_purged_later_is_told_by_the_receipt(program: TokenClient, asked: list[Any]) -> None:
-    """None of the answers shows it any more, so their number is 0."""
+@pytest.mark.parametrize("added_again", [False, True])
+def test_what_was_purged_later_is_told_by_the_receipt(
+    program: TokenClient, asked: list[Any], added_again: bool
+) -> None:
+    """None of the answers shows it any more, so their number is 0; what is added later is no matter."""
     assert program.delete("/api/v1/documents/films/2001").status_code == 204
     receipt = post(program, "purges", {"documents": ["films/2001"]}).json()
     assert receipt["answers"] == 3
+    if added_again:
+        assert post(program, "documents", FILM).status_code == 201
     for change in program.get("/api/v1/document-changes").json()["results"]:
         told = program.get(f"/api/v1/document-changes/{change['id']}/answers").json()
         assert told["summary"]["answers"] == 0

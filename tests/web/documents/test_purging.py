@@ -18,6 +18,8 @@ from realm_core.living import purging as files
 from tests.web.asked import ask
 from tests.web.conftest import Person
 from tests.web.documents.conftest import deploy_confirmed, meanwhile, titles
+from tests.web.pages import stored
+from tests.web.pages.stored import ODYSSEY
 from webapp.articles import service as articles
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
@@ -30,8 +32,10 @@ from webapp.models import (
     Deployment,
     Document,
     EvidenceBlock,
+    Feedback,
     IndexGeneration,
     Purge,
+    Review,
 )
 from webapp.purges import service as purging
 from webapp.serving import living
@@ -273,6 +277,24 @@ def test_its_passages_are_found_through_no_feedback(answering: Deployment) -> No
     assert articles.in_its_corpus(block["block_id"], asked, hidden=()) is not None
     purging.purge(["Nile"], by=None)
     assert articles.in_its_corpus(block["block_id"], asked, hidden=()) is None
+
+
+def test_what_was_said_of_an_answer_is_not_said_of_what_it_becomes(deployed: Deployment) -> None:
+    """Else a right answer would teach the one that is left."""
+    asked = stored.store()
+    about = {"review": Review.ACCEPTED, "use": f"It is in passage 1, which was read: {ODYSSEY[0].title}."}
+    for number, word in enumerate(({"right": True}, {"right": False, "better_answer": "Kubrick"}, {"right": False})):
+        Feedback.objects.create(answer=asked, session_key=f"{number}", block_id=ODYSSEY[0].block_id, **word, **about)
+    told = Feedback.objects.order_by("session_key").values_list("right", "better_answer", "review", "use")
+
+    purging.cut({ODYSSEY[-1].block_id})  # it is the same answer without that
+    assert AskedAnswer.objects.get().answer_text == asked.answer_text
+    assert list(told.all()) == [
+        (right, better, "waiting", "") for right, better in ((True, ""), (False, "Kubrick"), (False, ""))
+    ]
+    purging.cut({ODYSSEY[0].block_id})
+    assert AskedAnswer.objects.get().answer_text != asked.answer_text
+    assert list(told.all()) == [(None, "Kubrick", "waiting", "")] and Feedback.objects.get().block_id == ""
 
 
 def test_a_purge_that_died_is_finished_when_the_engine_is_loaded(

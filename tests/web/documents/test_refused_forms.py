@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
@@ -92,3 +94,19 @@ def test_a_document_that_is_there_already_is_named_by_its_title_with_a_link(
     page = staff.client.post("/manage/documents/add/", about).content.decode()
     assert f"“Turku &amp; around” is in the collection archive already, with the same text (id {there})." in page
     assert f'<a href="/manage/documents/document/?id={there}"><bdi>Turku &amp; around</bdi></a>' in page
+
+
+def test_a_document_that_was_removed_meanwhile_is_not_changed(staff: Person, answering: Deployment) -> None:
+    staff.client.post("/manage/documents/add/", {"title": "Turku", "text": "Turku is a city.", "licence": "CC0 1.0"})
+    query = urlencode({"id": Document.objects.get().document_id})
+    address = f"/manage/documents/document/change/?{query}"
+    typed = {"title": "Turku", "text": "Turku was the capital.", "licence": "CC0 1.0"}
+    staff.client.post(f"/manage/documents/document/remove/?{query}")
+    for step in ("look", "change"):
+        response = staff.client.post(address, {**typed, "step": step})
+        page = text_of(response)
+        assert response.status_code == 422 and "It was removed meanwhile, so nothing has been changed." in page
+        assert "Turku was the capital." in page  # so that it can be added as a new document
+    response = staff.client.get(address, follow=True)  # no empty form
+    assert "It is removed: there is nothing to change." in text_of(response)
+    assert response.redirect_chain == [(f"/manage/documents/document/?{query}", 302)]
