@@ -184,6 +184,7 @@ def in_one_thread() -> Iterator[None]:
     """Compute without a pool, whose threads would wait for each other longer than they compute.
 
     Where other processes use the processors, too, they wait for each other ten times as long as on an idle machine.
+    For the computing thread: another one, whose first call of torch is in here, keeps a single thread for good.
     """
     usual = torch.get_num_threads()
     torch.set_num_threads(1)  # for this thread, partly for all

@@ -344,7 +344,7 @@ def _unquantised(weight: Tensor, bias: Tensor) -> _Product:
 
 def _int8_smoothed(weight_NK: Tensor, bias_N: Tensor, largest_K: Tensor) -> _Product:
     """Scale outlier channels down by the square root of their excess: the weight columns grow by as much."""
-    excess_K = (largest_K / largest_K.topk(_SMOOTHED + 1).values[-1]).clamp(min=1)
+    excess_K = (largest_K / largest_K.topk(min(_SMOOTHED + 1, len(largest_K))).values[-1]).clamp(min=1)
     none = torch.empty(0)
     return _int8(_in_float32(weight_NK).mul_(excess_K.sqrt()), bias_N, excess_K.rsqrt(), none.long(), none)
 
