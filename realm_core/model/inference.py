@@ -39,7 +39,7 @@ from realm_core.text.wordpieces import Wordpieces
 
 _TYPICAL_ROWS = 512  # for which the layout of the weights is chosen
 _LEAST_STEP, _STEP_BITS = 8, 5  # R is a multiple of 8, from 256 on of 16, from 512 on of 32, …
-_ATTENTION_ROWS = 16  # the attention kernel is fastest for multiples of this
+_ATTENTION_ROWS = 16  # in bfloat16 attention is over a multiple of so many rows
 _SMOOTHED, _SPLIT = 16, 8  # outlier channels of a product
 _LARGEST_CODE, _LARGEST_PAIR = 127, 129  # of a weight in int8, and of two neighbouring ones where it matters
 _CALIBRATION_SENTENCES = [
@@ -146,8 +146,8 @@ class InferenceEncoder:
         rows_R = torch.arange(_rounded(count))
         rows_R[count:] = 0
         hidden_RW: Tensor = self._embeddings(batch.ids_T[rows_R], batch.segments_T[rows_R], batch.positions_T[rows_R])
-        bias_HLL = self._position_bias(max(batch.lengths))
         windows = _windows(batch.lengths, len(rows_R), hidden_RW.dtype)
+        bias_HLL = self._position_bias(max(window.end - window.start for window in windows))
         return _run_layers(hidden_RW, self._layers, windows, bias_HLL, self._heads, self._fused)[:count]
 
 
@@ -250,10 +250,10 @@ def _multiply_and_add(rows_TK: Tensor, residual_TN: Tensor, product: _Product) -
 
 
 class _Window(NamedTuple):
-    """The rows [start, end) for attention of one sequence, widened to a multiple of `_ATTENTION_ROWS` if possible.
+    """The rows [start, end) for attention of one sequence, in bfloat16 widened to a multiple of `_ATTENTION_ROWS`.
 
-    The kernel takes twice as long for other sizes. mask_111K: −inf at rows of neighbouring sequences; None if there are
-    none.
+    torch's kernel takes twice as long for other sizes, and oneDNN compiles one for each size.
+    mask_111K: −inf at rows of neighbouring sequences; None if there are none.
     """
 
     start: int
@@ -265,8 +265,9 @@ class _Window(NamedTuple):
 
 def _windows(lengths: tuple[int, ...], rows: int, dtype: torch.dtype) -> list[_Window]:
     windows, own_start = [], 0
+    multiple = _ATTENTION_ROWS if dtype == torch.bfloat16 else 1
     for length in lengths:
-        width = min(rows, -(-length // _ATTENTION_ROWS) * _ATTENTION_ROWS)
+        width = min(rows, -(-length // multiple) * multiple)
         start = min(own_start, rows - width)
         mask_111K = None
         if width > length:
@@ -282,28 +283,31 @@ def _attend(qkv_RW: Tensor, windows: list[_Window], bias_HLL: Tensor | None, hea
 
     fused: use torch's kernel; otherwise two products.
     """
-    rows, width = qkv_RW.size(0), qkv_RW.size(1) // 3
-    qkv_31HRD = qkv_RW.view(rows, 3, heads, width // heads).permute(1, 2, 0, 3).unsqueeze(1)
+    rows, hidden = qkv_RW.size(0), qkv_RW.size(1) // 3
+    qkv_31HRD = qkv_RW.view(rows, 3, heads, hidden // heads).permute(1, 2, 0, 3).unsqueeze(1)
     contexts: list[Tensor] = []
     for window in windows:
+        window_31HKD = qkv_31HRD[:, :, :, window.start : window.end]
+        mask_111K = window.mask_111K
         if fused:
-            query, key, value = qkv_31HRD[:, :, :, window.start : window.end].unbind()
-            context_1HKD = nn.functional.scaled_dot_product_attention(query, key, value, window.mask_111K, scale=1.0)
-            contexts.append(context_1HKD[:, :, window.own_start : window.own_end])
+            query, key, value = window_31HKD.unbind()
+            context_1HKD = nn.functional.scaled_dot_product_attention(query, key, value, mask_111K, scale=1.0)
         else:
-            own_31HLD = qkv_31HRD[:, :, :, window.start + window.own_start : window.start + window.own_end]
-            query_HLD, key_HLD, value_HLD = own_31HLD.squeeze(1).contiguous().unbind()
+            query_HKD, key_HKD, value_HKD = window_31HKD.squeeze(1).contiguous().unbind()
             if bias_HLL is None:
-                scores_HLL = torch.bmm(query_HLD, key_HLD.transpose(1, 2))
+                scores_HKK = torch.bmm(query_HKD, key_HKD.transpose(1, 2))
             else:
-                length = query_HLD.size(1)
-                scores_HLL = torch.baddbmm(bias_HLL[:, :length, :length], query_HLD, key_HLD.transpose(1, 2))
-            # In float32: in bfloat16 torch's softmax takes up to thrice the time.
-            weights_HLL = torch.softmax(scores_HLL.float(), dim=-1).to(value_HLD.dtype)
-            contexts.append(torch.bmm(weights_HLL, value_HLD).unsqueeze(0))
+                width = query_HKD.size(1)  # the bias depends on the distance of two rows alone
+                scores_HKK = torch.baddbmm(bias_HLL[:, :width, :width], query_HKD, key_HKD.transpose(1, 2))
+            scores_HKK = scores_HKK.float()  # in bfloat16 torch's softmax takes up to thrice the time
+            if mask_111K is not None:
+                scores_HKK.add_(mask_111K[0])
+            weights_HKK = torch.softmax(scores_HKK, dim=-1).to(value_HKD.dtype)
+            context_1HKD = torch.bmm(weights_HKK, value_HKD).unsqueeze(0)
+        contexts.append(context_1HKD[:, :, window.own_start : window.own_end])
     padding = rows - sum([context.size(2) for context in contexts])
     contexts.append(contexts[0][:, :, :1].expand(-1, -1, padding, -1))
-    return torch.cat(contexts, dim=2).transpose(1, 2).reshape(rows, width)
+    return torch.cat(contexts, dim=2).transpose(1, 2).reshape(rows, hidden)
 
 
 def _normed(rows_RW: Tensor, norm: _Norm) -> Tensor:

@@ -144,7 +144,7 @@ def test_attention_ignores_rows_of_neighbours(monkeypatch: pytest.MonkeyPatch) -
 @given(st.lists(st.integers(1, 512), min_size=1, max_size=20))
 def test_a_window_contains_its_sequence_and_masks_the_rest(lengths: list[int]) -> None:
     rows, start = _rounded(sum(lengths)), 0
-    for window, length in zip(inference._windows(tuple(lengths), rows, torch.float32), lengths, strict=True):
+    for window, length in zip(inference._windows(tuple(lengths), rows, torch.bfloat16), lengths, strict=True):
         width = window.end - window.start
         assert 0 <= window.start <= start and start + length <= window.end <= rows
         assert width in (length, rows) or width % 16 == 0
