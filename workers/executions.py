@@ -29,6 +29,7 @@ from webapp.documents import folding
 from webapp.kinds import KINDS, Parameters
 from webapp.models import CorpusSnapshot, CorpusState, Evaluation, IndexGeneration, Job, ModelVersion
 from webapp.purges.masks import purged_ids
+from webapp.purges.service import receipts_of
 from webapp.questions import service as questions
 from webapp.schedules import service as scheduling
 from webapp.serving.living import folders_of, state_of
@@ -213,19 +214,34 @@ def _fold_places(job: Job, index: IndexGeneration) -> dict[str, Path]:
 
 
 def _edit_places(job: Job, given: Any) -> dict[str, Any]:
-    """The states above the index, or indexes, that are searched, as they were at the first attempt."""
+    """The states above the index, or indexes, that are searched, as they were at the first attempt.
+
+    RealmError where anything was purged from one of their corpora since that attempt, through whichever index, and
+    whatever was folded since: base, segments or the copy of them may hold it.
+    """
     several = isinstance(given, list)
     indexes: list[IndexGeneration] = given if several else [given] if given else []
-    present, files = _first_states(job, indexes)
-    for index, file, now in zip(indexes, files, present, strict=True):
-        first, latest = LivingState.load(file), index.latest
-        if first.has_edits and latest != index:  # folded meanwhile: purges are counted there
-            now = state_of(latest, latest.state_now())
-        if first.purges < now.purges:
+    receipts = {index.generation: receipts_of(index) for index in indexes}
+    known = _known_receipts(job, receipts)
+    _, files = _first_states(job, indexes)
+    for index in indexes:
+        if not known.get(index.generation, set()).issuperset(receipts[index.generation]):
             remove_folder(job.run_dir / COPY)
-            raise RealmError(f"Documents of {now.name} were purged since this job began; start another one.")
+            raise RealmError(f"Documents of {index.corpus.name} were purged since this job began; start another one.")
     states: Any = files if several else next(iter(files), None)
     return {"state": states, "living": living_dir()} if indexes else {}
+
+
+def _known_receipts(job: Job, now: dict[str, list[str]]) -> dict[str, set[str]]:
+    """The receipts of purges that there were at the first attempt, by index. now: those that there are.
+
+    A job that an earlier version began has kept none, so every purge counts as later.
+    """
+    file = job.run_dir / "receipts.json"
+    if not file.exists() and not any(state.exists() for state in _state_files(job, len(now))):
+        job.run_dir.mkdir(parents=True, exist_ok=True)
+        write_json(file, now)  # before the states: a purge in between counts as later
+    return {name: set(pks) for name, pks in read_json(file).items()} if file.exists() else {}
 
 
 def _state_files(job: Job, indexes: int) -> tuple[Path, ...]:

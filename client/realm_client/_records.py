@@ -357,7 +357,7 @@ class ListedDocument:
 
 @dataclass(frozen=True)
 class EditedDocument(ListedDocument):
-    """A document that an edit named, as it is now. version: for `if_match`; None if it was removed since."""
+    """A document that an edit named, as it is now. version: that this edit left, for `if_match`; None: not known."""
 
     version: str | None = None
 

@@ -29,7 +29,7 @@ _MIB = 1 << 20
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m realm_core.documents", description="Read one file as JSON.")
     parser.add_argument("path", type=Path)
-    parser.add_argument("--name", help="what the file is called (default: its name)")
+    parser.add_argument("--name", help="what it is called, or the first text (default: the file's name)")
     parser.add_argument("--type", help="its media type, as declared by the sender")
     parser.add_argument("--only-one", action="store_true", help="refuse files that hold many documents")
     parser.add_argument("--typed", action="store_true", help="it is a JSON list of names and texts that were typed")

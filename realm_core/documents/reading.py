@@ -97,8 +97,10 @@ def read_typed(texts: Sequence[tuple[str, str]], limits: Limits = DEFAULT_LIMITS
         with tempfile.TemporaryDirectory(prefix="realm-document-") as folder:
             path = Path(folder) / "texts"
             with disk_errors(path):
-                path.write_text(json.dumps([(name, text) for name, (_, text) in zip(names, texts, strict=True)]))
-            return [*_run([str(path), "--typed", *_options(limits)], Path(folder), names[0], limits)]
+                pairs = [(name, text) for name, (_, text) in zip(names, texts, strict=True)]
+                path.write_bytes(json.dumps(pairs).encode())
+            arguments = [str(path), f"--name={names[0]}", "--typed", *_options(limits)]
+            return [*_run(arguments, Path(folder), names[0], limits)]
     except CannotStore:  # no fault of a text
         raise
     except RealmError as error:

@@ -23,6 +23,7 @@ from webapp.jobs import service as jobs
 from webapp.models import Evaluation, Job, ModelVersion, Purpose, QuestionSet
 from webapp.purges import service as purging
 from webapp.questions import service as questions
+from webapp.serving.living import current_view
 from webapp.storage.places import resolve
 from workers.executions import EXECUTIONS
 
@@ -136,15 +137,27 @@ def test_a_training_goes_on_with_the_documents_of_its_first_attempt(work: Work) 
 
 
 @pytest.mark.parametrize("folded", [False, True])
-def test_a_job_that_began_before_a_purge_does_not_read_what_was_purged(work: Work, folded: bool) -> None:
-    add("Crake", "Heron")
-    job = jobs.start("evaluate", {"index": work.index.pk, "questions": asked(Purpose.MEASURE, "Crake").pk}, by=None)
+@pytest.mark.parametrize("purged", ["Heron", "of the base", "Heron, then added again"])
+def test_a_job_that_began_before_a_purge_does_not_read_what_was_purged(work: Work, purged: str, folded: bool) -> None:
+    measure = asked(Purpose.MEASURE, "Crake")
+    if purged == "of the base":  # above which nothing was edited when the job began
+        document_id = current_view().listed(0, 1)[0].id
+    else:
+        document_id = "Heron"
+        add("Crake", "Heron")
+    job = jobs.start("evaluate", {"index": work.index.pk, "questions": measure.pk}, by=None)
     EXECUTIONS[job.kind].command(job)
     left = job.run_dir / COPY
     left.mkdir()
-    purging.purge(["Heron"], by=None)
+    purging.purge([document_id], by=None)
+    if purged.endswith("again"):
+        add("Heron")
     if folded:
         fold()
     with pytest.raises(RealmError, match="purged since this job began"):
         EXECUTIONS[job.kind].command(job)
     assert not left.exists()
+    Job.objects.filter(pk=job.pk).update(state="failed")
+    later = jobs.start("evaluate", {"index": work.index.pk, "questions": measure.pk}, by=None)
+    command = EXECUTIONS[later.kind].command
+    assert command(later) == command(later), "it began behind the purge"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import asdict, astuple
+from dataclasses import asdict, astuple, replace
 from functools import partial
 from typing import Any, Final
 
@@ -66,7 +66,8 @@ _KEY: Final = key_parameter(
     "1 to 255 visible characters. The same key and request within 24 hours make one edit (the second is "
     "answered with 200, a removal with 204, and `Idempotency-Replayed: true`), another request gets 422, and 409 while "
     "the first is under way. A key stands for one edit, not for a content: sent again behind another edit of the "
-    "document, it brings nothing back, and the response describes the document as it is now, with 0 `changes`."
+    "document, it brings nothing back, and the response describes the document as it is now, with 0 `changes` and "
+    "the `version` that this edit left."
 )
 _FILTERS: Final = (
     OpenApiParameter(
@@ -114,11 +115,11 @@ class _DocumentsView(EditorView):
             return _edit_response(request, edit(None), status, added=status == 201)
         with claim(asker_name(request), key, sent) as claimed:
             if claimed.documents is not None:
-                made_before = documents.Edited(claimed.documents)
+                made_before = documents.Edited([*claimed.documents], versions=claimed.documents)
                 return _edit_response(
                     request, made_before, 204 if status == 204 else 200, added=status == 201, replayed=True
                 )
-            done = edit(lambda made: claimed.fulfil(documents=made.document_ids))
+            done = edit(lambda made: claimed.fulfil(documents=made.versions))
         return _edit_response(request, done, status, added=status == 201)
 
 
@@ -201,7 +202,8 @@ class BulkView(_DocumentsView):
         "put_documents",
         "Add or change many documents",
         "In one edit, all or none, to keep them as they are elsewhere: one whose `id` is there is changed as by `PUT` "
-        "of its own address, any other is added. Those that are like that already are not among the `changes`. "
+        "of its own address, any other is added. Those that are like that already are not among the `changes`. Nothing "
+        "is removed. `If-Match` is refused (400), since a version is of one document: `PUT` that to its own address. "
         + _REFUSED,
         takes={JSON: BulkSerializer},
         parameters=[_KEY],
@@ -210,6 +212,9 @@ class BulkView(_DocumentsView):
         examples=[sent("Documents", {"documents": [examples.KNOWN, examples.NEW]}), given("Edit", examples.EDIT)],
     )
     def put(self, request: Request, body: dict[str, Any]) -> Response:
+        if "If-Match" in request.headers:
+            says = "A version is of one document: PUT each that must have one to its own address, with its If-Match."
+            raise InvalidRequest(FieldError("If-Match", says))
         many = _listed(body)
         edit = {"put": [_fingerprint("put", one) for one in many]}
         return self.edited(request, edit, lambda kept: documents.add_or_change(many, by=self.operator, kept=kept), 200)
@@ -346,7 +351,9 @@ def _edit_response(
     headers = {"Idempotency-Replayed": "true"} if replayed else {}
     if status == 204:
         return Response(status=status, headers=headers)
-    there = described(edited.document_ids)
+    # Another edit may have changed them since, which this client has not seen.
+    versions = edited.versions
+    there = [replace(one, version=versions.get(one.document_id)) for one in described(edited.document_ids)]
     if added and len(there) == 1:
         headers["Location"] = reverse("api-document", args=[there[0].document_id], request=request)
     body = {

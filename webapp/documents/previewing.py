@@ -62,12 +62,13 @@ def of_change(document_id: str, given: DocumentInput, versions: Versions = None)
     from realm_core.living.documents import Changes, DocumentRefused
     from realm_core.living.editing import effect
 
-    [taken] = service.read_inputs([given], document_id)
+    inputs = service.Inputs([given], document_id)
     index = active().index
     view = opened(index, index.state_now())
     place = place_of(document_id, view)
     present = view.document(place)
     require(present, versions)
+    [taken] = inputs.above(view)
     try:
         found = effect(view, Changes((taken.document,)))
     except DocumentRefused as error:

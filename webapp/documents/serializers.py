@@ -208,10 +208,11 @@ class DocumentSerializer(ListedDocumentSerializer):
 
 
 class EditedDocumentSerializer(ListedDocumentSerializer):
-    """A document that an edit named, as it is now."""
+    """A document that an edit named, as it is now; its version is the one that this edit left."""
 
     version = serializers.CharField(
-        allow_null=True, help_text="Its `ETag`, for the `If-Match` of the next edit; null: it was removed since."
+        allow_null=True,
+        help_text="The `ETag` that this edit left, for the `If-Match` of the next one; null: it is not known any more.",
     )
 
 

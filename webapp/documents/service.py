@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,7 @@ from django.db import transaction
 from webapp.collections.service import known, known_now
 from webapp.documents import fetching, languages, placing
 from webapp.documents.inputs import DocumentInput, ReadDocument, Unreadable, checked, named, read
-from webapp.documents.versions import Versions, require
+from webapp.documents.versions import Versions, require, version_of
 from webapp.documents.viewing import DocumentMissing, place_of
 from webapp.models import (
     BASE_FORMAT,
@@ -52,12 +52,14 @@ if TYPE_CHECKING:
 class Edited:
     """The result of an edit. document_ids: of all inputs or removed documents. changes: one per changed document.
 
+    versions: by id, as the state that it committed has them, whatever others have made of them since; None: removed.
     new_collections: names of those that it made. timings_ms: read, publish (with embedding), commit, open. replaced:
     paths of the kept PDFs that were theirs before.
     """
 
     document_ids: list[str]
     changes: list[CorpusChange] = field(default_factory=list)
+    versions: Mapping[str, str | None] = field(default_factory=dict)
     new_collections: list[str] = field(default_factory=list)
     timings_ms: dict[str, float] = field(default_factory=dict)
     replaced: list[str] = field(default_factory=list)
@@ -81,15 +83,17 @@ def add(given: Sequence[DocumentInput], *, by: User | None, kept: CommitHook | N
     deployed.
     """
     began = time.perf_counter()
-    taken, own = read_inputs(given), active().index.corpus.name
-    ids = [one.document.id for one in taken]
+    inputs, own = Inputs(given), active().index.corpus.name
 
-    def look(view: CorpusView) -> None:
+    def look(view: CorpusView) -> list[ReadDocument]:
+        taken = inputs.above(view)
+        ids = [one.document.id for one in taken]
         if there := view.with_ids(ids):
             raise DocumentExists(next(one for one in ids if one in there))
         placing.require(taken, view, own)
+        return taken
 
-    return _written(taken, look, by, kept, began)
+    return _written(look, by, kept, began)
 
 
 def change(
@@ -100,47 +104,42 @@ def change(
     kept: CommitHook | None = None,
     versions: Versions = None,
 ) -> Edited:
-    """Replace a document; what is not given of it (`DocumentInput`) stays.
+    """Replace a document; what is not given of it (`DocumentInput`) stays as the last edit before this one left it.
 
     Raises DocumentMissing, ChangedMeanwhile, MoreReaders, and as `add` does.
     """
     began = time.perf_counter()
-    [taken], own = read_inputs([given], document_id), active().index.corpus.name
+    inputs, own = Inputs([given], document_id), active().index.corpus.name
 
-    def look(view: CorpusView) -> None:
-        present = view.document(place_of(document_id, view))
-        require(present, versions)
-        if taken.text_of is not None and present != taken.text_of:
-            raise Overtaken  # another edit has changed it since it was read
-        placing.require([taken], view, own)
+    def look(view: CorpusView) -> list[ReadDocument]:
+        require(view.document(place_of(document_id, view)), versions)
+        taken = inputs.above(view)
+        placing.require(taken, view, own)
+        return taken
 
-    return _written([taken], look, by, kept, began)
+    return _written(look, by, kept, began)
 
 
 def add_or_change(given: Sequence[DocumentInput], *, by: User | None, kept: CommitHook | None = None) -> Edited:
-    """Write documents, all or none: one whose id is there in its place, of which what is not given stays; others anew.
+    """Write documents, all or none: one whose id is there as by `change`, any other as by `add`.
 
-    Raises as `add` does, and MoreReaders; DocumentExists where one was added meanwhile, or a file's row has its id.
+    Raises as `add` does, and MoreReaders; DocumentExists where one was added meanwhile, or a file's row has its id, and
+    EditConflict where one was removed meanwhile.
     """
     began = time.perf_counter()
-    checked(given)
-    view, own = current_view(), active().index.corpus.name
-    places = view.with_ids([one.document_id for one in given if one.document_id])
-    before = {document_id: view.document(place) for document_id, place in places.items()}
-    taken = _read_inputs(given, [before.get(one.document_id) for one in given])
+    before = current_view().with_ids([one.document_id for one in given if one.document_id]).keys()
+    inputs, own = Inputs(given), active().index.corpus.name
 
-    def look(view: CorpusView) -> None:
-        there = view.with_ids([one.document.id for one in taken])
-        if added := there.keys() - before.keys():
-            raise DocumentExists(min(added))
-        if there.keys() != before.keys():
+    def look(view: CorpusView) -> list[ReadDocument]:
+        if before != view.with_ids(before).keys():
             raise Overtaken
-        for one in taken:
-            if one.text_of is not None and view.document(there[one.document.id]) != one.text_of:
-                raise Overtaken
+        taken = inputs.above(view)
+        if added := view.with_ids([one.document.id for one in taken]).keys() - before:
+            raise DocumentExists(min(added))
         placing.require(taken, view, own)
+        return taken
 
-    return _written(taken, look, by, kept, began)
+    return _written(look, by, kept, began)
 
 
 def remove(
@@ -152,14 +151,15 @@ def remove(
     """
     ids = tuple(dict.fromkeys(document_ids))
 
-    def look(view: CorpusView) -> None:
+    def look(view: CorpusView) -> tuple[()]:
         there = view.with_ids(ids)
         for document_id in ids:
             if document_id not in there:
                 raise DocumentMissing(document_id)
             require(view.document(there[document_id]), versions)
+        return ()
 
-    return _Edit((), ids, look, by, kept).made()
+    return _Edit(ids, look, by, kept).made()
 
 
 def put(
@@ -175,7 +175,7 @@ def put(
     above: an index that does not answer yet; None: the one that answers.
     Unreadable, EditConflict; EngineUnavailable where nothing is deployed.
     """
-    return _Edit(taken, removed, lambda view: None, by, above=above).made()
+    return _Edit(removed, lambda view: taken, by, above=above).made()
 
 
 def content_hash(document: LivingDocument) -> str:
@@ -183,56 +183,65 @@ def content_hash(document: LivingDocument) -> str:
     return hashlib.sha256(f"{document.title}\n{document.text}".encode()).hexdigest()
 
 
-def _written(
-    taken: Sequence[ReadDocument],
-    look: Callable[[CorpusView], None],
-    by: User | None,
-    kept: CommitHook | None,
-    began: float,
-) -> Edited:
-    """Write documents that were read since `began`, and keep their PDFs."""
-    taken = [_with_file(one) for one in taken]
-    taken = [one if one.pdf is None else replace(one, original=originals.keep(one.pdf)) for one in taken]
-    read_ms = (time.perf_counter() - began) * 1e3
-    try:
-        return _Edit(taken, (), look, by, kept, timings_ms={"read": read_ms}).made()
-    finally:  # nothing names those of an edit that was refused, or that changed nothing
-        originals.discard(one.original for one in taken)
+class Inputs:
+    """The inputs of an edit, fetched and read once before it is made.
 
+    changed_id: of the document whose place the only one takes.
 
-def read_inputs(given: Sequence[DocumentInput], changed_id: str | None = None) -> list[ReadDocument]:
-    """The documents that an edit would write. changed_id: of the one whose place the only one takes.
-
-    Raises InvalidRequest, Unreadable, DocumentMissing.
+    The constructor raises InvalidRequest, Unreadable, DocumentMissing.
     """
-    checked(given)
-    if changed_id is None:
-        return _read_inputs(given, [None] * len(given))
-    view = current_view()  # before anything is fetched or read
-    return _read_inputs(given, [view.document(place_of(changed_id, view))], only_one=True)
+
+    def __init__(self, given: Sequence[DocumentInput], changed_id: str | None = None) -> None:
+        checked(given)
+        if changed_id is not None:
+            place_of(changed_id, current_view())  # before anything is fetched or read
+        self._changed_id, self._given = changed_id, fetching.fetched(given)
+        self._own: list[LivingDocument | None] | None = None
+        self._taken: list[ReadDocument] = []
+        self.above(current_view())
+
+    def above(self, view: CorpusView) -> list[ReadDocument]:
+        """The documents that the edit would write above a state: what is not given is as that state has it.
+
+        They are read again only where others have changed what they replace, so an edit loses nothing of those that
+        came between, and no address is fetched twice. Unreadable, DocumentMissing.
+        """
+        own = self._replaced(view)
+        if own != self._own:
+            self._taken, self._own = self._read(own), own
+        return self._taken
+
+    def _replaced(self, view: CorpusView) -> list[LivingDocument | None]:
+        """The document in whose place each is written; None: it is a new one."""
+        if self._changed_id is not None:
+            return [view.document(place_of(self._changed_id, view))]
+        places = view.with_ids([one.document_id for one in self._given if one.document_id])
+        return [view.document(places[one.document_id]) if one.document_id in places else None for one in self._given]
+
+    def _read(self, own: Sequence[LivingDocument | None]) -> list[ReadDocument]:
+        pairs = zip(self._given, own, strict=True)
+        given = [one if present is None else one.with_own(present) for one, present in pairs]
+        there = known_now()
+        return [
+            replace(one, document=replace(one.document, collection=there.called(one.document.collection)))
+            for one in read(given, active().index.corpus, only_one=self._changed_id is not None)
+        ]
 
 
-def _read_inputs(
-    given: Sequence[DocumentInput], own: Sequence[LivingDocument | None], *, only_one: bool = False
-) -> list[ReadDocument]:
-    """The documents that valid inputs hold. own: the document in whose place each is written; None: it is a new one."""
-    corpus = active().index.corpus
-    fetched = [
-        one if present is None else one.with_own(present)
-        for one, present in zip(fetching.fetched(given), own, strict=True)
-    ]
-    there = known_now()
-    return [
-        replace(one, document=replace(one.document, collection=there.called(one.document.collection)))
-        for one in read(fetched, corpus, only_one=only_one)
-    ]
+def _written(
+    look: Callable[[CorpusView], Sequence[ReadDocument]], by: User | None, kept: CommitHook | None, began: float
+) -> Edited:
+    """Write documents that were read since `began`."""
+    return _Edit((), look, by, kept, timings_ms={"read": (time.perf_counter() - began) * 1e3}).made()
 
 
-def _with_file(taken: ReadDocument) -> ReadDocument:
-    """For a document that keeps its text: with what is known of the file that the text was read from."""
+def _with_file(index: IndexGeneration, taken: ReadDocument) -> ReadDocument:
+    """With its PDF kept; for a document that keeps its text: with what is known of the file that it was read from."""
+    if taken.pdf is not None:
+        return replace(taken, original=originals.keep(taken.pdf))
     if taken.text_of is None:
         return taken
-    row = Document.objects.filter(index=active().index, document_id=taken.document.id).first()
+    row = Document.objects.filter(index=index, document_id=taken.document.id).first()
     if row is None:
         return taken
     warnings = row.warnings
@@ -243,14 +252,13 @@ def _with_file(taken: ReadDocument) -> ReadDocument:
 
 @dataclass(frozen=True)
 class _Edit:
-    """taken: documents to write. removed: ids to remove. look: refuses what does not fit a state.
+    """removed: ids to remove. look: the documents to write above a state; refuses what does not fit it.
 
     above: as in `put`. timings_ms: of what came before.
     """
 
-    taken: Sequence[ReadDocument]
     removed: Sequence[str]
-    look: Callable[[CorpusView], None]
+    look: Callable[[CorpusView], Sequence[ReadDocument]]
     by: User | str | None
     kept: CommitHook | None = None
     above: IndexGeneration | None = None
@@ -260,30 +268,41 @@ class _Edit:
     def person(self) -> User | None:
         return self.by if isinstance(self.by, User) else None
 
-    @property
-    def ids(self) -> list[str]:
-        return [*(one.document.id for one in self.taken), *self.removed]
-
     def made(self) -> Edited:
         return repeated(self._attempt, self.above)
 
     def _attempt(self, index: IndexGeneration, model: ModelVersion, row: CorpusState | None) -> Edited:
+        view, taken = opened(index, row), list[ReadDocument]()
+        try:
+            for one in self.look(view):
+                taken.append(_with_file(index, one))
+            return self._made_above(index, model, row, view, taken)
+        finally:  # nothing names the PDFs of an edit that was refused or overtaken, or that changed nothing
+            originals.discard(one.original for one in taken)
+
+    def _made_above(
+        self,
+        index: IndexGeneration,
+        model: ModelVersion,
+        row: CorpusState | None,
+        view: CorpusView,
+        taken: Sequence[ReadDocument],
+    ) -> Edited:
+        """view: of the state in `row`. taken: what is written."""
         from realm_core.living.documents import Changes, DocumentRefused
         from realm_core.living.editing import edit as edit_corpus
 
-        changes = Changes(tuple(one.document for one in self.taken), tuple(self.removed))
+        changes = Changes(tuple(one.document for one in taken), tuple(self.removed))
         began = time.perf_counter()
         store, embed = store_of(index), embedding_of(model)
-        view = opened(index, row)
-        self.look(view)
         try:
             after = edit_corpus(store, view.state, changes, embed)
         except DocumentRefused as error:
-            files = {one.document.id: one.name for one in self.taken}
+            files = {one.document.id: one.name for one in taken}
             reasons = (named(files.get(one, ""), why) for one, why in error.reasons.items())
             raise Unreadable(*reasons, present=error.present) from None
         published = time.perf_counter()
-        edited = self._commit(index, row, view, store.view(after))
+        edited = self._commit(index, row, view, store.view(after), taken)
         committed = time.perf_counter()
         originals.discard(edited.replaced)
         holder().follow()
@@ -296,18 +315,28 @@ class _Edit:
         )
         return edited
 
-    def _commit(self, index: IndexGeneration, row: CorpusState | None, before: CorpusView, after: CorpusView) -> Edited:
+    def _commit(
+        self,
+        index: IndexGeneration,
+        row: CorpusState | None,
+        before: CorpusView,
+        after: CorpusView,
+        taken: Sequence[ReadDocument],
+    ) -> Edited:
         """Make the new state the current one, with all rows of the edit, or raise Overtaken."""
+        ids = [*(one.document.id for one in taken), *self.removed]
+        there = after.with_ids(ids)
+        versions = {one: version_of(after.document(there[one])) if one in there else None for one in ids}
         with transaction.atomic():
             if self.above is None:
                 # A deployment locks this row, too: it sees this edit, or this edit goes above what it deployed.
                 answering = Deployment.objects.select_for_update(no_key=True).filter(is_active=True, index=index)
                 if not answering.exists():
                     raise Overtaken
-            edited = Edited(self.ids)
+            edited = Edited(ids, versions=versions)
             if before.state != after.state:
-                self._store(edited, index, row, before, after)
-            _attach(index, self.taken)
+                self._store(edited, index, row, before, after, {one.document.id: one for one in taken})
+            _attach(index, taken)
             if self.kept is not None:
                 self.kept(edited)
             return edited
@@ -319,16 +348,17 @@ class _Edit:
         row: CorpusState | None,
         before: CorpusView,
         after: CorpusView,
+        taken: Mapping[str, ReadDocument],
     ) -> None:
-        """The rows of an edit that changes something, in `edited`."""
+        """The rows of an edit that changes something, in `edited`. taken: what is written, by id."""
         # Before the first edit there is no row of a state that a fold would have changed.
         if row is None and IndexGeneration.every.select_for_update().get(pk=index.pk).folded_into_id is not None:
             raise Overtaken
         row, current = advanced(index, row, before.state, after.state, self.person)
-        taken = {one.document.id: one for one in self.taken}
-        was, now = before.with_ids(self.ids), after.with_ids(self.ids)
+        ids = edited.document_ids
+        was, now = before.with_ids(ids), after.with_ids(ids)
         there = known(before, index.corpus.name)
-        for document_id in self.ids:
+        for document_id in ids:
             old = before.document(was[document_id]) if document_id in was else None
             new = after.document(now[document_id]) if document_id in now else None
             if old == new:

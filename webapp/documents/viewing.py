@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from webapp.documents.versions import version_of
@@ -72,14 +72,13 @@ def place_of(document_id: str, view: CorpusView) -> int:
 
 
 def described(document_ids: Sequence[str]) -> list[DocumentEntry]:
-    """The known ones of these documents, in their order, each with its version."""
+    """The known ones of these documents as they are now, in their order."""
     index = active().index
     found = {row.document_id: of_row(row) for row in Document.objects.filter(index=index, document_id__in=document_ids)}
     view = opened(index, index.state_now())
     places = view.with_ids(document_ids)
     found |= {one.id: of_base(one) for one in view.described([places[one] for one in places if one not in found])}
-    versions = {one: version_of(view.document(place)) for one, place in places.items()}
-    return [replace(found[one], version=versions.get(one)) for one in document_ids if one in found]
+    return [found[one] for one in document_ids if one in found]
 
 
 def show(document_id: str, hidden: frozenset[str] = frozenset()) -> ShownDocument:

@@ -6,7 +6,10 @@ from django.db import models
 
 
 class IdempotencyKey(models.Model):
-    """One `Idempotency-Key` of one asker: a digest of the request, and its result."""
+    """One `Idempotency-Key` of one asker: a digest of the request, and its result.
+
+    documents: pairs of an id and the version that the edit left; null for one that it removed.
+    """
 
     owner = models.CharField(max_length=64, help_text="Who asked: an account, or a keyed hash of an address.")
     key = models.CharField(max_length=255)

@@ -130,6 +130,12 @@ def _attempt(
     return made[0]
 
 
+def receipts_of(index: IndexGeneration) -> list[str]:
+    """The ids of the receipts of all purges of an index's corpus, whichever of its indexes answered then."""
+    found = Purge.objects.filter(index__in=[index, *indexes_beside(index)]).order_by("at", "pk")
+    return [str(pk) for pk in found.values_list("pk", flat=True)]
+
+
 def cut_purged() -> int:
     """Take purged passages out of kept answers; how many answers had one.
 

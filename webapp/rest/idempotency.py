@@ -46,12 +46,17 @@ class KeyInUse(StateConflict):
 class Claim:
     """The right to process the request of a key, or what an earlier request with the key has led to.
 
-    answer, documents: of the earlier request. As a context it gives the key up where processing fails, so that a
-    repeated request is processed again.
+    answer, documents: of the earlier request; documents by id, each with the version that its edit left. As a context
+    it gives the key up where processing fails, so that a repeated request is processed again.
     """
 
     def __init__(self, row: IdempotencyKey) -> None:
-        self.answer, self.documents = row.answer, row.documents
+        self.answer = row.answer
+        # Rows of 0.2.0 have the ids alone.
+        pairs: list[tuple[str, str | None]] = [
+            (one, None) if isinstance(one, str) else (one[0], one[1]) for one in row.documents or ()
+        ]
+        self.documents = None if row.documents is None else dict(pairs)
         self._mine = IdempotencyKey.objects.filter(_UNDER_WAY, pk=row.pk)
 
     def __enter__(self) -> Claim:
@@ -61,12 +66,14 @@ class Claim:
         if failed is not None:
             self._mine.delete()
 
-    def fulfil(self, answer: AskedAnswer | None = None, documents: list[str] | None = None) -> None:
-        """Store the answer, or the ids of edited documents, with the key, in the transaction that commits these.
+    def fulfil(self, answer: AskedAnswer | None = None, documents: Mapping[str, str | None] | None = None) -> None:
+        """Store the answer, or the edited documents, with the key, in the transaction that commits these.
 
-        KeyInUse if another request has taken the key over meanwhile; then nothing is stored.
+        documents: the version of each, by id; None: it was removed. KeyInUse if another request has taken the key over
+        meanwhile; then nothing is stored.
         """
-        if not self._mine.update(answer=answer, documents=documents):
+        pairs = None if documents is None else list(documents.items())  # PostgreSQL does not keep the order of keys
+        if not self._mine.update(answer=answer, documents=pairs):
             raise KeyInUse
 
 

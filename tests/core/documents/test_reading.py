@@ -102,6 +102,13 @@ def test_memory_is_bounded() -> None:
     assert told == "a.txt takes more than 160 MiB of memory to read, which is the limit."
 
 
+def test_of_typed_texts_the_one_that_takes_too_much_memory_is_named() -> None:
+    limits = Limits(memory_bytes=160 << 20, characters=100_000_000)
+    small, large = read_typed([("Oulu", "Oulu is a city."), ("Turku", "word " * (10 << 20))], limits)
+    assert isinstance(small, ParsedDocument)
+    assert str(large) == "Turku takes more than 160 MiB of memory to read, which is the limit."
+
+
 def test_time_is_bounded(hostile: Path) -> None:
     hostile.write_text("import time\nwhile True: pass\n")
     start = time.monotonic()

@@ -14,17 +14,17 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from tests.core.documents.pdfs import column, pdf
 from tests.web.asked import ask
 from tests.web.conftest import Person
-from tests.web.documents.conftest import deploy_confirmed
+from tests.web.documents.conftest import deploy_confirmed, meanwhile
 from tests.web.operating import TokenClient
 from tests.web.pages.pages import Page, block_part
 from webapp.documents import bringing
 from webapp.documents import service as documents
-from webapp.documents.inputs import DocumentInput, File, Text, Unreadable
+from webapp.documents.inputs import DocumentInput, File, OwnText, Text, Unreadable
 from webapp.models import AskedAnswer, Collection, Deployment, Document, IndexGeneration
 from webapp.originals import service as originals
 from webapp.purges import service as purging
 from webapp.serving.pdf_places import of_evidence
-from webapp.storage.places import keep_files, originals_dir
+from webapp.storage.places import keep_files, originals_dir, portable
 
 PAGES = [column(["Turku is a city in Finland."]), column(["The castle of Turku was founded in 1280."])]
 REPORT = pdf(PAGES, title="Castles of Finland")
@@ -188,6 +188,15 @@ def test_the_sweep_removes_what_dead_edits_left(answering: Deployment, staff: Pe
     for path in (lost, partial, named):
         os.utime(path, (time.time() - 7200,) * 2)
     assert originals.sweep() == ["originals/.x.partial", "originals/lost.pdf"] and files() == [named]
+
+
+def test_an_edit_that_is_overtaken_keeps_one(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents.add([replace(GIVEN, source=Text("A city."), title="Turku")], by=None)
+    described = DocumentInput(OwnText(), licence="CC BY 4.0")
+    meanwhile(monkeypatch, documents._Edit, "_commit", lambda: documents.change("turku/report", described, by=None))
+    documents.change("turku/report", replace(GIVEN, licence=None), by=None)
+    row = Document.objects.get(document_id="turku/report")
+    assert row.licence == "CC BY 4.0" and [portable(one) for one in files()] == [row.original]
 
 
 def test_none_is_removed_while_a_backup_is_written(answering: Deployment, staff: Person) -> None:

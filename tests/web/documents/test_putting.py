@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from django.http import HttpResponse
 
 from tests.web.documents.conftest import meanwhile
 from tests.web.operating import TokenClient, post, problem
-from webapp.documents import service
-from webapp.documents.inputs import DocumentInput, Text
+from webapp.documents import fetching, service
+from webapp.documents.inputs import DocumentInput, OwnText, Text
+from webapp.documents.viewing import show
 from webapp.models import Collection, CorpusState, Deployment
 from webapp.serving.states import EditConflict
 
@@ -43,6 +45,51 @@ def test_many_are_added_or_changed_by_one_edit(deployed: Deployment, program: To
     assert put(turku | {"text": "Gone."}, {"id": "kemi", "title": "Kemi"}).status_code == 400
     problem(put(oulu, oulu), 422)
     assert program.get(f"/api/v1/documents/{TURKU['id']}").json()["text"] == "Turku is by a river."
+
+
+@pytest.mark.parametrize("moment", [(fetching, "fetched"), (service._Edit, "made"), (service._Edit, "_commit")])
+@pytest.mark.parametrize("address", ["bulk", "turku"])
+def test_what_is_not_given_is_as_somebody_else_leaves_it_meanwhile(
+    address: str, moment: tuple[Any, str], deployed: Deployment, program: TokenClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def another() -> None:
+        service.change("turku", DocumentInput(OwnText(), licence="Secret", tags=("new",)), by=None)
+
+    assert post(program, "documents", TURKU | {"licence": "CC0"}).status_code == 201
+    meanwhile(monkeypatch, *moment, another)
+    told = TURKU | {"text": "Turku is by a river."}
+    sent = {"documents": [told]} if address == "bulk" else {"title": told["title"], "text": told["text"]}
+    done = program.put(f"/api/v1/documents/{address}", sent, content_type="application/json")
+    assert (done.status_code, done.json()["changes"]) == (200, 1), done.content
+    shown = program.get("/api/v1/documents/turku").json()
+    assert (shown["text"], shown["licence"], shown["tags"]) == ("Turku is by a river.", "Secret", ["new"])
+
+
+def test_the_text_that_is_put_takes_the_place_of_one_of_meanwhile(
+    deployed: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turku = DocumentInput(Text(TURKU["text"]), "turku", "Turku")
+    service.add([turku], by=None)
+    other = DocumentInput(Text("Another text."), title="Turku")
+    meanwhile(monkeypatch, service._Edit, "made", lambda: service.change("turku", other, by=None))
+    assert service.add_or_change([turku], by=None).changes, "it was as it was put, and is no more"
+    assert show("turku").text == TURKU["text"]
+    meanwhile(monkeypatch, service._Edit, "made", lambda: service.change("turku", other, by=None))
+    service.change("turku", DocumentInput(OwnText(), licence="CC0"), by=None)
+    assert (show("turku").text, show("turku").about.licence) == ("Another text.", "CC0")
+
+
+def test_what_is_put_together_has_no_version(deployed: Deployment, program: TokenClient) -> None:
+    for tags in ("*", '"0f6c3d9c4be1f2a3"'):
+        done = program.put(
+            "/api/v1/documents/bulk",
+            {"documents": [TURKU]},
+            content_type="application/json",
+            headers={"If-Match": tags},
+        )
+        [error] = problem(done, 400)["errors"]
+        assert error["field"] == "If-Match" and "to its own address" in error["detail"]
+    problem(program.get("/api/v1/documents/turku"), 404)
 
 
 def test_what_is_put_does_not_take_the_place_of_what_was_added_meanwhile(

@@ -13,7 +13,7 @@ from tests.web.documents.conftest import meanwhile
 from tests.web.operating import TokenClient, post, problem
 from webapp.documents import service
 from webapp.documents.inputs import DocumentInput, Text
-from webapp.models import Deployment
+from webapp.models import Deployment, IdempotencyKey
 
 ADDRESS = "/api/v1/documents/turku"
 TURKU = {"id": "turku", "title": "Turku", "text": "Turku is a city in Finland."}
@@ -94,4 +94,17 @@ def test_an_edit_says_the_version_that_the_next_one_names(edit: Edit, program: T
     assert described["version"] == _shown()["version"] != made["version"]
     assert edit("delete", f'"{described["version"]}"').status_code == 204
     [gone] = edit("patch", f'"{made["version"]}"', **{"Idempotency-Key": "k"}).json()["documents"]
-    assert gone["version"] is None
+    assert (gone["version"], gone["status"]) == (described["version"], "removed")
+
+
+def test_an_edit_says_no_version_of_somebody_else(edit: Edit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With it, the next `If-Match` would overwrite what this client has never seen."""
+    key = {"Idempotency-Key": "k"}
+    meanwhile(monkeypatch, service._Edit, "made", lambda: _another("Another text."), behind=True)
+    [made] = edit("put", "*", **key).json()["documents"]
+    problem(edit("patch", f'"{made["version"]}"'), 412)
+    [replayed] = edit("put", "*", **key).json()["documents"]
+    assert replayed["version"] == made["version"] and _shown()["text"] == "Another text."
+    IdempotencyKey.objects.update(documents=["turku"])  # as 0.2.0 has kept it
+    [replayed] = edit("put", "*", **key).json()["documents"]
+    assert replayed["version"] is None
