@@ -115,6 +115,18 @@ def test_products_in_int8_stay_close_to_float32(
 
 
 @on_avx2
+def test_outlier_channels_that_are_not_treated_cost_precision(exact: Bert, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = _batch([150, 7, 64, 288])
+    with torch.inference_mode():
+        wanted_TW = encode(exact, batch)
+        error = (InferenceEncoder(exact, int8=True)(batch) - wanted_TW).square().mean()
+        monkeypatch.setattr(inference, "_SMOOTHED", 1)
+        monkeypatch.setattr(inference, "_SPLIT", 1)
+        untreated_error = (InferenceEncoder(exact, int8=True)(batch) - wanted_TW).square().mean()
+    assert error < 0.8 * untreated_error
+
+
+@on_avx2
 @pytest.mark.parametrize("inputs", [15, 16, 768])
 @pytest.mark.parametrize("rows", [8, 600])
 def test_sums_of_the_largest_codes_do_not_overflow(rows: int, inputs: int) -> None:
