@@ -98,11 +98,11 @@ def plan_of(view: CorpusView, changes: Changes) -> EditPlan:
     unchanged = {one.id for one in given.values() if one.id in places and view.document(places[one.id]) == one}
     documents = tuple(document for document in given.values() if document.id not in unchanged)
     dying = frozenset(row for document_id, row in places.items() if document_id not in unchanged)
-    _refuse_equal(view, documents, dying)
+    refuse_equal(view, documents, dying)
     return EditPlan(documents, dying)
 
 
-def _refuse_equal(view: CorpusView, documents: Sequence[LivingDocument], dying: frozenset[int]) -> None:
+def refuse_equal(view: CorpusView, documents: Sequence[LivingDocument], dying: frozenset[int]) -> None:
     """`DocumentRefused` for one with title and text of one in its collection that stays, or of another of the edit."""
     known: dict[tuple[str, str, str], str] = {}
     for row in view.titled({document.title for document in documents}):

@@ -73,7 +73,7 @@ def rebase(
     """The state equal to `now` on the base that `folded_state` was folded into, for the caller to make current.
 
     now: `folded_state`, or a state that edits have made from it. `RealmError` if it is not, or if documents were purged
-    since: then the new base, which may hold them, is removed.
+    or restored since: then the new base, which may hold them, or has them elsewhere, is removed.
     """
     with store.lock():
         return _rebased(store, folded_state, folded, now, embed)
@@ -83,10 +83,7 @@ def _rebased(
     store: Store, folded_state: LivingState, folded: PublishedBase, now: LivingState, embed: Embed
 ) -> LivingState:
     if now.purges != folded_state.purges:
-        if now.base != folded.base:
-            remove_published(folded.generation)
-            remove_snapshot(folded.snapshot)
-        raise RealmError(f"Documents of {now.name} were purged since the fold began; fold the corpus again.")
+        raise _outdated(now, folded, "purged")
     if now.base != folded_state.base:
         raise RealmError(f"The corpus state {now.id} does not follow from {folded_state.id}; fold it itself.")
     then, later = store.view(folded_state), store.view(now)
@@ -94,13 +91,15 @@ def _rebased(
     for layer in then.layers:
         lived = then.live_articles[then.articles_of_layer(layer)]
         lives = later.live_articles[later.articles_of_layer(layer)] if layer in later.layers else np.zeros_like(lived)
-        if (lives & ~lived).any():  # a segment that was removed, and returned with an equal edit
+        if (lives & ~lived).any():  # a segment of which documents returned with an equal edit, or were restored
             if layer.name == BASE:
-                raise RealmError(f"The corpus state {now.id} does not follow from {folded_state.id}; fold it itself.")
+                raise _outdated(now, folded, "restored")
             lives = np.zeros_like(lived)
         elif layer.name in carried:
             carried.remove(layer.name)
         gone.append(lived & ~lives)
+    if tuple(carried) != now.segments[len(now.segments) - len(carried) :]:  # it would not be in its place
+        raise _outdated(now, folded, "restored")
     numbers = np.cumsum(then.live_articles) - 1  # the new base has the living documents, in their order
     dying = frozenset(numbers[np.flatnonzero(np.concatenate(gone))].tolist())
     start = LivingState(now.name, now.block_hash, folded.base, purges=now.purges)
@@ -110,3 +109,11 @@ def _rebased(
         segments=(*rebased.segments, *carried),
         tombstones={**rebased.tombstones, **{name: now.tombstones[name] for name in carried if name in now.tombstones}},
     )
+
+
+def _outdated(now: LivingState, folded: PublishedBase, what: str) -> RealmError:
+    """The error of a fold that what was done since makes useless; its base, which may hold what was purged, is removed."""
+    if now.base != folded.base:
+        remove_published(folded.generation)
+        remove_snapshot(folded.snapshot)
+    return RealmError(f"Documents of {now.name} were {what} since the fold began; fold the corpus again.")

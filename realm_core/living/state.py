@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,24 @@ class LivingState:
             self,
             segments=(*(segment for segment in self.segments if segment not in empty), *added),
             tombstones={layer: rows for layer, rows in tombstones.items() if layer not in empty},
+        )
+
+    def with_again(
+        self, rows: Mapping[str, Collection[int]], documents_of: Mapping[str, int], order: Sequence[str]
+    ) -> LivingState:
+        """The state without some tombstones, and with the segments back that it does not name.
+
+        rows: of the documents that live again, by layer. order: of all segments, those that return included.
+        """
+        tombstones = dict(self.tombstones)
+        for layer, living in rows.items():
+            dead = self.tombstones.get(layer, ()) if layer in self.layers else range(documents_of[layer])
+            tombstones[layer] = tuple(row for row in dead if row not in living)
+        wanted = {*self.segments, *rows}
+        return replace(
+            self,
+            segments=tuple(segment for segment in order if segment in wanted),
+            tombstones={layer: dead for layer, dead in tombstones.items() if dead},
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -49,9 +49,10 @@ class Store:
 
     def view(self, state: LivingState) -> CorpusView:
         """Open a state; open layers are shared. `RealmError` names what is missing or damaged."""
-        return CorpusView(state, [self._layer(state, name) for name in state.layers])
+        return CorpusView(state, [self.layer(state, name) for name in state.layers])
 
-    def _layer(self, state: LivingState, name: str) -> Layer:
+    def layer(self, state: LivingState, name: str) -> Layer:
+        """Open a layer of a state; `RealmError` as for `view`."""
         if name == BASE:
             assert state.base is not None
             key: tuple[str, ...] = (state.name, state.base.snapshot, state.base.generation)

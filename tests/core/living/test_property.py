@@ -18,6 +18,7 @@ from realm_core.living.editing import edit, effect
 from realm_core.living.folding import fold, rebase
 from realm_core.living.index import LivingIndex
 from realm_core.living.purging import purge
+from realm_core.living.restoring import Step, TextLost, restore
 from realm_core.living.state import LivingState
 from realm_core.living.store import Store
 from tests.core.living.building import (
@@ -58,7 +59,14 @@ edits = st.builds(
     st.lists(ids, max_size=2, unique=True),
 )
 steps = st.lists(
-    st.one_of(edits, edits, st.tuples(st.just("fold"), edits), st.tuples(st.just("purge"), ids)), min_size=1, max_size=6
+    st.one_of(
+        edits,
+        edits,
+        st.tuples(st.just("fold"), st.one_of(edits, ids)),
+        st.tuples(st.sampled_from(["purge", "restore"]), ids),
+    ),
+    min_size=1,
+    max_size=6,
 )
 subsets = st.one_of(st.none(), st.frozensets(ids))
 filters = st.builds(
@@ -121,6 +129,19 @@ class World:
             self.known = {one.id: of_base(one) for one in first}
         else:
             self.state = LivingState(NAME, BLOCK_HASH)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Above a new base: what was removed from another cannot be restored."""
+        self.history = [step_of(self.state)]
+        self.removed: dict[str, tuple[LivingState, LivingDocument]] = {}
+
+    def _follow(self, state: LivingState, known: dict[str, LivingDocument], *, restoring: bool = False) -> None:
+        for gone in self.known.keys() - known.keys():
+            self.removed[gone] = self.state, self.known[gone]
+        if state != self.state:
+            self.history.append(step_of(state, restoring=restoring))
+        self.state, self.known = state, known
 
     def edit(self, changes: Changes) -> None:
         after = expected(self.known, changes)
@@ -143,7 +164,7 @@ class World:
         assert vectors_known.isdisjoint(embedded) and len(set(embedded)) == len(embedded)
         if after == self.known:
             assert state == self.state
-        self.state, self.known = state, after
+        self._follow(state, after)
 
     def tried(self, changes: Changes) -> LivingIndex:
         """The index after an edit that is not made, which leaves every file as it is."""
@@ -152,22 +173,55 @@ class World:
         assert sorted(self.store.folder.rglob("*")) == files
         return tried
 
-    def fold(self, meanwhile: Changes) -> None:
-        """Fold; an edit happens while it goes on."""
+    def restore(self, document_id: str) -> bool:
+        """Restore a removed document; whether it is there again."""
+        if document_id not in self.removed or document_id in self.known:
+            return False
+        before, document = self.removed[document_id]
+        after = self.known | {document_id: document}
+        twins = any(_likeness(one) == _likeness(document) for one in self.known.values())
+        try:
+            state = restore(self.store, self.state, {document_id: before}, lambda: self.history)
+        except DocumentRefused:
+            assert twins
+            return False
+        except TextLost:  # its segment went with a document that was purged, or stood beside one
+            assert self.state.purges
+            return False
+        assert not twins
+        if self.state == before:
+            assert state == before
+        self._follow(state, after, restoring=True)
+        return True
+
+    def fold(self, meanwhile: Changes | str) -> None:
+        """Fold; an edit happens while it goes on, or the document with an id is restored."""
         before = self.state
         try:
             folded = fold(self.store, before, quiet())
         except RealmError:
             assert not self.known
             return
-        self.edit(meanwhile)
-        self.state = rebase(self.store, before, folded, self.state, self.embed)
+        restored = isinstance(meanwhile, str) and self.restore(meanwhile)
+        if isinstance(meanwhile, Changes):
+            self.edit(meanwhile)
+        try:
+            self.state = rebase(self.store, before, folded, self.state, self.embed)
+        except RealmError as error:
+            assert restored and "were restored since the fold began" in str(error)
+            return
+        self._begin()
 
     def purge(self, document_id: str) -> None:
         if document_id not in self.known:
             return
-        self.state, _ = purge(self.store, self.state, [document_id], self.embed, commit=self.store.commit)
-        del self.known[document_id]
+        state, _ = purge(self.store, self.state, [document_id], self.embed, commit=self.store.commit)
+        self._follow(state, {one: document for one, document in self.known.items() if one != document_id})
+        del self.removed[document_id]
+
+
+def step_of(state: LivingState, *, restoring: bool = False) -> Step:
+    return Step(state.segments, state.purges, restoring)
 
 
 def assert_same(tried: LivingIndex, made: LivingIndex) -> None:
@@ -221,11 +275,11 @@ def test_any_sequence_of_edits_answers_as_a_corpus_built_anew(
                 assert isinstance(what, Changes)
                 world.edit(what)
             elif kind == "fold":
-                assert isinstance(what, tuple) and isinstance(what[1], Changes)
-                world.fold(what[1])
+                assert isinstance(what, tuple | str)
+                world.fold(what if isinstance(what, str) else what[1])
             else:
                 assert isinstance(what, str)
-                world.purge(what)
+                (world.restore if kind == "restore" else world.purge)(what)
             index = index.at(world.state)
             listed = documents_of(index.corpus)
             assert {one.id: one for one in listed} == world.known and len(listed) == len(world.known)
@@ -240,3 +294,73 @@ def test_any_sequence_of_edits_answers_as_a_corpus_built_anew(
         assert_best(found, answers_anew(passing, anew, asked, everything, lexical=lexical), k)
         again = LivingIndex.open(store_in(Path(folder)), world.state)
         assert answers(again, asked, k) == answers(index, asked, k)
+
+
+own = st.sampled_from(["p", "q", "r"])
+own_documents = st.builds(
+    # The first paragraphs make each of them another text, so that no other one stands in its way.
+    lambda i, version, paragraphs: document(i, "Three", 10 + "pqr".index(i), 20 + version, *paragraphs),
+    own,
+    st.integers(0, 2),
+    st.lists(st.integers(0, 3), max_size=2),
+)
+others = st.builds(
+    lambda changed, removed: ("edit", Changes(tuple(changed), tuple(removed))),
+    st.lists(st.one_of(documents, own_documents, own_documents), min_size=1, max_size=2, unique_by=lambda one: one.id),
+    st.lists(ids, max_size=1, unique=True),
+)
+
+
+@settings(max_examples=examples(60))
+@given(
+    first=st.lists(st.one_of(documents, own_documents), max_size=5, unique_by=lambda one: one.id),
+    with_base=st.booleans(),
+    steps=st.lists(
+        st.one_of(
+            others,
+            others,
+            others,
+            st.tuples(st.just("remove"), own),
+            st.tuples(st.just("remove"), own),
+            st.tuples(st.sampled_from(["restore", "purge"]), st.one_of(own, ids)),
+        ),
+        min_size=4,
+        max_size=12,
+    ),
+    seed=st.integers(0, 9),
+    lexical=st.booleans(),
+)
+def test_a_restored_document_is_as_if_it_had_never_been_removed(
+    first: list[LivingDocument], with_base: bool, steps: list[tuple[str, object]], seed: int, lexical: bool
+) -> None:
+    """Order, ties and equal blocks included: two corpora, of which one has each of its documents throughout."""
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        worlds = [World(Path(folder), first, with_base=with_base) for folder in (one, other)]
+        gone: set[str] = set()
+        for kind, what in steps:
+            if kind == "edit":
+                assert isinstance(what, Changes)
+                written = tuple(document for document in what.documents if document.id not in gone)
+                removed = tuple(document_id for document_id in what.removed if document_id in worlds[0].known)
+                for world in worlds:
+                    world.edit(Changes(written, removed))
+            elif kind == "remove" and what in worlds[0].known:
+                assert isinstance(what, str)
+                worlds[0].edit(Changes(removed=(what,)))
+                gone.add(what)
+            elif kind == "purge" and what not in gone:
+                assert isinstance(what, str)
+                for world in worlds:
+                    world.purge(what)
+            elif kind == "restore" and what in gone:
+                assert isinstance(what, str)
+                gone -= {what} if worlds[0].restore(what) else set()
+        lost = {document_id for document_id in gone if not worlds[0].restore(document_id)}
+        if lost:  # and only a purge takes a text with it
+            assert worlds[0].state.purges
+            return
+        indexes = [LivingIndex.open(world.store, world.state) for world in worlds]
+        assert documents_of(indexes[0].corpus) == documents_of(indexes[1].corpus)
+        found = [answers(index, queries(seed=seed), 50, lexical=lexical) for index in indexes]
+        assert found[0] == found[1]
+        assert worlds[0].state == worlds[1].state
