@@ -18,7 +18,7 @@ from realm_core.errors import RealmError
 from realm_core.runs.folder import RunFolder
 from webapp.accounts.forgetting import forget_logins
 from webapp.artefacts import removing, retention
-from webapp.documents import folding, sweeping
+from webapp.documents import folding, restoring, sweeping
 from webapp.documents.fetching import TASK as FETCH
 from webapp.documents.fetching import clear_away
 from webapp.environment import envint
@@ -154,7 +154,8 @@ def fold_edits() -> None:
 @app.task(name="workers.retain")
 def retain() -> None:
     """Remove what the retention rule does not keep: old questions, and old work if the rule is enabled; old records of
-    logins and ended sessions; what folds have superseded; segments that nothing needs; what killed backups left; and
+    logins and ended sessions; what folds have superseded; segments that nothing needs; PDFs of removed documents
+    that cannot be restored any more; what killed backups left; and
     purged passages from answers that were being read while the purge was committed."""
     with _own_connection():
         if cut := purging.cut_purged():
@@ -167,6 +168,7 @@ def retain() -> None:
             retention.finish,
             partial(removing.remove_superseded, by="retention"),
             partial(sweeping.sweep, by="retention"),
+            restoring.forget_originals,
             originals.sweep,
             backups.clear_away,
         ]

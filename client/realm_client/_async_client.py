@@ -241,6 +241,23 @@ class AsyncClient(AsyncOperators):
         """Remove a document. if_match: as for `change_document`."""
         await self._do(edit("DELETE", document_id, None, idempotency_key, if_match))
 
+    async def restore_document(
+        self,
+        document_id: str,
+        *,
+        new_collection: bool = False,
+        more_readers: bool = False,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
+    ) -> records.Edit:
+        """Restore a removed document. Conflict: it is not removed, or not kept any more, or one must be confirmed:
+
+        new_collection, that its collection is made again; more_readers, that others may read it than before.
+        if_match: the version that it must have had.
+        """
+        body = {"new_collection": new_collection, "more_readers": more_readers}
+        return await self._do(edit("POST", document_id, body, idempotency_key, if_match, action="/restore"))
+
     async def document_touched(self, document_id: str, *, most: int = 50, differing: bool = False) -> ledger.Touched:
         """The kept answers that read a document, and what they would be without it.
 

@@ -223,9 +223,10 @@ def edit(
     idempotency_key: str | None,
     if_match: str | None = None,
     files: Sequence[File | None] = (),
+    action: str = "",
 ) -> Call[records.Edit]:
-    """An edit of documents. name: the last part of its address. if_match: the version that it is made for."""
-    path = "/documents" if name is None else f"/documents/{segment(name)}"
+    """An edit of documents. name, action: the end of its address. if_match: the version that it is made for."""
+    path = "/documents" if name is None else f"/documents/{segment(name)}{action}"
     headers = once(idempotency_key) | _made_for(if_match)
     return Call(method, path, records.Edit, body=body, headers=headers, files=files)
 

@@ -112,7 +112,7 @@ def _rebased(
 
 
 def _outdated(now: LivingState, folded: PublishedBase, what: str) -> RealmError:
-    """The error of a fold that what was done since makes useless; its base, which may hold what was purged, is removed."""
+    """The error of a fold that came too late; its base, which may hold what was purged, is removed."""
     if now.base != folded.base:
         remove_published(folded.generation)
         remove_snapshot(folded.snapshot)

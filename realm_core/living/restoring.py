@@ -1,6 +1,6 @@
 """Restoring: removed documents return to their places, so that a corpus answers as if they had never been removed.
 
-    state before the removal → layer and row, if the files are there → tombstone taken back, or segment back in its place
+    state before the removal → layer and row, if the files are there → tombstone taken back, or segment put back
 
 A segment is in no state any more when all its documents were removed. Its place among the others decides which of equal
 blocks and of equal scores comes first, and the history of the corpus tells it.

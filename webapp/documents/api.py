@@ -1,4 +1,4 @@
-"""Documents over REST: list, show, add, change, remove."""
+"""Documents over REST: list, show, add, change, remove, restore."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from realm_core.corpus.records import LONGEST_COLLECTION
 from webapp.access import limits
 from webapp.access.collections import access_of
 from webapp.access.limits import asker_name
-from webapp.documents import examples, previewing
+from webapp.documents import examples, previewing, restoring
 from webapp.documents import service as documents
+from webapp.documents.committing import CommitHook, Edited
 from webapp.documents.inputs import LONGEST_TITLE, DocumentInput, checked
 from webapp.documents.listing import DocumentQuery, Position, PositionLost, following
 from webapp.documents.serializers import (
@@ -37,6 +38,7 @@ from webapp.documents.serializers import (
     ListedDocumentSerializer,
     NewDocumentSerializer,
     PreviewSerializer,
+    RestoredDocumentSerializer,
     TriedDocumentSerializer,
     TriedUploadSerializer,
     UploadSerializer,
@@ -106,7 +108,7 @@ class _DocumentsView(EditorView):
         self,
         request: Request,
         sent: dict[str, Any],
-        edit: Callable[[documents.CommitHook | None], documents.Edited],
+        edit: Callable[[CommitHook | None], Edited],
         status: int,
     ) -> Response:
         """Make an edit, once for each key, and describe it."""
@@ -115,7 +117,7 @@ class _DocumentsView(EditorView):
             return _edit_response(request, edit(None), status, added=status == 201)
         with claim(asker_name(request), key, sent) as claimed:
             if claimed.documents is not None:
-                made_before = documents.Edited([*claimed.documents], versions=claimed.documents)
+                made_before = Edited([*claimed.documents], versions=claimed.documents)
                 return _edit_response(
                     request, made_before, 204 if status == 204 else 200, added=status == 201, replayed=True
                 )
@@ -231,7 +233,7 @@ class DocumentView(_DocumentsView):
     def get(self, request: Request, document_id: str) -> Response:
         shown = show(document_id, access_of(request.user).hidden)
         told = DocumentSerializer(shown).data
-        if shown.row is not None and shown.row.original:
+        if shown.row is not None and shown.row.original and shown.version is not None:
             told["original"] = reverse("api-original", args=[document_id], request=request)
         return Response(told, headers={} if shown.version is None else {"ETag": f'"{shown.version}"'})
 
@@ -290,6 +292,30 @@ class DocumentView(_DocumentsView):
         )
 
 
+class RestoreView(_DocumentsView):
+    @operation(
+        "restore_document",
+        "Restore a removed document",
+        "It stands where it stood, so that answers are as if it had never been removed; all that is said of it and a "
+        "kept PDF are as they were. `If-Match` has versions that it may have had. Refused (409) where it is not "
+        "removed, was purged, or its text is not kept any more: of a document that came with the corpus it is kept "
+        "until the edits are folded, of one that was added since for a day at least.",
+        takes=RestoredDocumentSerializer,
+        parameters=[_KEY, IF_MATCH],
+        gives=EditSerializer,
+        problems=[404, 409, 412, 422, 429, 507],
+        examples=[sent("Nothing to confirm", {}), given("Edit", examples.RESTORED)],
+    )
+    def post(self, request: Request, document_id: str, body: dict[str, Any]) -> Response:
+        versions = if_match(request)
+        return self.edited(
+            request,
+            {"restore": document_id} | body,
+            lambda kept: restoring.restore([document_id], by=self.operator, kept=kept, versions=versions, **body),
+            200,
+        )
+
+
 class TouchedView(EditorView):
     """What an edit of a document would touch, which is not made."""
 
@@ -345,9 +371,7 @@ def _position(request: Request) -> Position | None:
     return Position(*map(int, cursor.split("."))) if cursor else None
 
 
-def _edit_response(
-    request: Request, edited: documents.Edited, status: int, *, added: bool, replayed: bool = False
-) -> Response:
+def _edit_response(request: Request, edited: Edited, status: int, *, added: bool, replayed: bool = False) -> Response:
     headers = {"Idempotency-Replayed": "true"} if replayed else {}
     if status == 204:
         return Response(status=status, headers=headers)
@@ -357,7 +381,7 @@ def _edit_response(
     if added and len(there) == 1:
         headers["Location"] = reverse("api-document", args=[there[0].document_id], request=request)
     body = {
-        "corpus": current_corpus_id(),
+        "corpus": edited.corpus or current_corpus_id(),
         "documents": EditedDocumentSerializer(there, many=True).data,
         "changes": len(edited.changes),
         "new_collections": edited.new_collections,

@@ -15,6 +15,7 @@ from django.db.models import Max
 
 from realm_core.errors import RealmError
 from webapp.documents import lineage, service
+from webapp.documents.committing import content_hash
 from webapp.documents.inputs import MOST_DOCUMENTS, ReadDocument
 from webapp.models import CorpusChange, Deployment, Document, DocumentStatus, IndexGeneration
 from webapp.serving.living import active, opened
@@ -133,7 +134,7 @@ def _waiting(earlier: IndexGeneration, index: IndexGeneration) -> Waiting:
 
 def _has_edit(here: LivingDocument, row: Document, own: Collection[str]) -> bool:
     """Whether a document already has the content of an edit. own: collections that need not be equal."""
-    same = service.content_hash(here) == row.content_hash and _metadata(here) == _metadata(row)
+    same = content_hash(here) == row.content_hash and _metadata(here) == _metadata(row)
     return same and row.collection in {*own, here.collection}
 
 
@@ -205,7 +206,7 @@ def _as_read(document: LivingDocument, row: Document) -> ReadDocument:
 
 def _twins(view: CorpusView, rows: Sequence[Document], replaced: Collection[str]) -> dict[str, str]:
     """The id of each document that has a twin → the twin's id. replaced: ids that are no twins."""
-    here = {service.content_hash(one): one.id for one in map(view.document, view.titled({row.title for row in rows}))}
+    here = {content_hash(one): one.id for one in map(view.document, view.titled({row.title for row in rows}))}
     twins = ((row.document_id, here.get(row.content_hash)) for row in rows)
     return {document_id: twin for document_id, twin in twins if twin is not None and twin not in replaced}
 

@@ -1,4 +1,4 @@
-"""Manage › Documents: the forms that add, change and remove.
+"""Manage › Documents: the forms that add, change, remove and restore.
 
 A change is looked at before it is made:
 
@@ -26,10 +26,12 @@ from realm_core.errors import CannotStore, RealmError
 from webapp.access import limits
 from webapp.access.roles import Action
 from webapp.bodies import allow_larger_body
-from webapp.documents import fetching, previewing, service
+from webapp.collections.service import MoreReaders
+from webapp.documents import fetching, previewing, restoring, service
+from webapp.documents.committing import Edited
 from webapp.documents.forms import ADDING, CHANGING, LICENCES, DocumentForm, FileForm, StagedForm, initial
 from webapp.documents.inputs import LARGEST_FILE_BYTES, DocumentInput, File, Staged, Unreadable
-from webapp.documents.service import Edited
+from webapp.documents.placing import NewCollection
 from webapp.documents.versions import ChangedMeanwhile, only
 from webapp.documents.viewing import ShownDocument
 from webapp.documents.views import shown_document, with_corpus
@@ -154,6 +156,27 @@ def remove_document(request: HttpRequest) -> HttpResponse:
     touched = Touched(previewing.of_removal([shown.document_id]))
     context = {"shown": shown, **shown_touched(request, touched), "overtaken": overtaken}
     return render(request, "manage/document_remove.html", context, status=status)
+
+
+@console_form
+@with_corpus
+def restore_document(request: HttpRequest) -> HttpResponse:
+    """Restore a removed document; where its collection is not what it was, the page asks first."""
+    shown = shown_document(request)
+    if request.method != "POST":
+        return redirect(_document_address(shown.document_id))
+    new, more = (request.POST.get(name) == "yes" for name in ("new_collection", "more_readers"))
+    try:
+        restoring.restore([shown.document_id], by=staff_member(request), new_collection=new, more_readers=more)
+    except (NewCollection, MoreReaders) as doubt:
+        new, more = new or isinstance(doubt, NewCollection), more or isinstance(doubt, MoreReaders)
+        context = {"shown": shown, "doubt": doubt, "new_collection": new, "more_readers": more}
+        return render(request, "manage/document_restore.html", context, status=status_of(doubt))
+    except REFUSALS as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"“{shown.title}” is restored: answers read it as if it had never been removed.")
+    return redirect(_document_address(shown.document_id))
 
 
 def _with_files(request: HttpRequest, form: DocumentForm) -> DocumentForm:

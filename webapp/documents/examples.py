@@ -69,6 +69,8 @@ EDIT: Final[dict[str, Any]] = {
     "timings_ms": {"read": 110.2, "publish": 55.7, "commit": 9.1, "open": 6.3},
 }
 
+RESTORED: Final = EDIT | {"timings_ms": {"publish": 1.6, "commit": 9.1, "open": 6.3}}
+
 _OUTCOMES: Final = TOUCHED["summary"]["outcomes"]
 _ANEW: Final = {"text": "1229", "probability": 0.88, "explained_by": "7a8b91e2c40f6c3d9c4be1f2a35c6e0d"}
 

@@ -38,7 +38,7 @@ LONGEST_TITLE: Final = 512
 LONGEST_URL: Final = 2048
 _PDF: Final = "pdf"
 # In REST an id is the end of a path (`documents/urls.py`); with these it would be the path of another resource.
-_NO_END: Final = "/touched"
+_NO_ENDS: Final = ("/touched", "/restore")
 _NO_ID: Final = "bulk"
 _NO_STEPS: Final = frozenset({".", ".."})
 _NO_CATEGORIES: Final = frozenset({"Cc", "Zl", "Zp"})  # control characters and line breaks
@@ -361,8 +361,8 @@ def _wrong_id(document_id: str) -> str:
         return f"The document {document_id[:50]!r}… has an id of more than {LONGEST_ID} characters."
     if any(unicodedata.category(one) in _NO_CATEGORIES for one in document_id):
         return f"The id {document_id!r} must not contain a control character or a line break."
-    if document_id.endswith(_NO_END):
-        return f"The id {document_id!r} must not end with {_NO_END!r}."
+    if end := next((end for end in _NO_ENDS if document_id.endswith(end)), ""):
+        return f"The id {document_id!r} must not end with {end!r}."
     if document_id == _NO_ID or not _NO_STEPS.isdisjoint(document_id.split("/")):
         return f"No document may have the id {document_id!r}: its address would be that of another resource."
     return ""

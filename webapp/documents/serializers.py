@@ -78,6 +78,21 @@ class AboutSerializer(StrictSerializer):
     )
 
 
+class RestoredDocumentSerializer(StrictSerializer):
+    """What must be confirmed where the collection of a restored document is not what it was."""
+
+    new_collection = StrictBooleanField(
+        default=False,
+        help_text="Whether its collection may be made again, which everybody reads, where no document is in it any "
+        "more. Where some collection is private, it is refused otherwise (409).",
+    )
+    more_readers = StrictBooleanField(
+        default=False,
+        help_text="Whether others may read it than when it was removed from a private collection; it is refused "
+        "otherwise (409).",
+    )
+
+
 class ChangedDocumentSerializer(AboutSerializer):
     """The new content of a document: a text, an address, or, as multipart/form-data, a file."""
 
@@ -219,7 +234,10 @@ class EditedDocumentSerializer(ListedDocumentSerializer):
 class EditSerializer(serializers.Serializer[Any]):
     """The result of an edit."""
 
-    corpus = serializers.CharField(help_text="The new corpus state, named as in answers: NAME@SNAPSHOT+STATE.")
+    corpus = serializers.CharField(
+        help_text="The corpus state that it led to, named as in answers: NAME@SNAPSHOT+STATE; where the edit was made "
+        "before, by a request with its key, the present one."
+    )
     documents = EditedDocumentSerializer(many=True)
     changes = serializers.IntegerField(help_text="The number of changed documents.")
     new_collections = serializers.ListField(

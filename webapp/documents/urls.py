@@ -17,6 +17,7 @@ console = [
     path("documents/document/", views.document_page, name="manage-document"),
     path("documents/document/change/", edit_views.change_document, name="manage-document-change"),
     path("documents/document/remove/", edit_views.remove_document, name="manage-document-remove"),
+    path("documents/document/restore/", edit_views.restore_document, name="manage-document-restore"),
 ]
 
 rest = [
@@ -24,5 +25,6 @@ rest = [
     path("documents/bulk", _uploads(api.BulkView.as_view()), name="api-documents-bulk"),
     # Before the document itself, whose id may have any characters.
     path("documents/<any_text:document_id>/touched", _uploads(api.TouchedView.as_view()), name="api-document-touched"),
+    path("documents/<any_text:document_id>/restore", api.RestoreView.as_view(), name="api-document-restore"),
     path("documents/<any_text:document_id>", _uploads(api.DocumentView.as_view()), name="api-document"),
 ]

@@ -12,7 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 
 from realm_core.errors import RealmError
-from webapp.documents import bringing, folding, listing, sweeping, viewing
+from webapp.documents import bringing, folding, listing, restoring, sweeping, viewing
 from webapp.documents.viewing import DocumentMissing, ShownDocument
 from webapp.ledger import service as ledger
 from webapp.ledger.touched import AT_A_GLANCE, Touched
@@ -139,6 +139,7 @@ def document_page(request: HttpRequest) -> HttpResponse:
     context = {
         "shown": shown,
         "gone": shown.status in GONE,
+        "restorable": row is not None and restoring.can_be_restored(row),
         "text": shown.text if whole else shown.text[:_TEXT_SHOWN],
         "more": not whole and len(shown.text) > _TEXT_SHOWN,
         "page": numbered_page(request, shown.passages, _PAGE_SIZE),

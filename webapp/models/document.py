@@ -65,7 +65,10 @@ GONE: Final = (DocumentStatus.REMOVED, DocumentStatus.PURGED)
 
 
 class Document(models.Model):
-    """A document that an edit added, changed or removed. Unedited documents of the base have no row."""
+    """A document that an edit added, changed or removed. Unedited documents of the base have no row.
+
+    The row of a removed one says what it was, and names its PDF, until it cannot be restored any more.
+    """
 
     index = models.ForeignKey("webapp.IndexGeneration", on_delete=models.PROTECT, related_name="documents")
     document_id = models.CharField(max_length=200, help_text="Its id in the corpus.")
@@ -108,6 +111,7 @@ class ChangeKind(models.TextChoices):
     ADDED = "added", "added"
     CHANGED = "changed", "changed"
     REMOVED = "removed", "removed"
+    RESTORED = "restored", "restored"
     PURGED = "purged", "purged"
 
 
@@ -122,7 +126,7 @@ class CorpusChange(models.Model):
     blocks_new = models.JSONField(default=list, help_text="Ids of blocks that are searched since.")
     moved_from = models.CharField(max_length=100, blank=True, help_text="The collection before; empty: not another.")
     collection = models.CharField(max_length=100, blank=True, help_text="Where it was put; empty: it stayed.")
-    readers = models.TextField(blank=True, help_text="Who could read that then.")
+    readers = models.TextField(blank=True, help_text="Who could read the document then; empty: not told.")
     at = models.DateTimeField(auto_now_add=True)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
 

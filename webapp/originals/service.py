@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, replaced, sha256_of_file
-from webapp.models import Document
+from webapp.models import GONE, Document
 from webapp.serving.living import active
 from webapp.storage.places import lock_for_removal, originals_dir, portable, resolve
 
@@ -85,7 +85,7 @@ def receipt_files(paths: Iterable[str]) -> list[dict[str, Any]]:
 def find(document_id: str, hidden: Collection[str]) -> tuple[str, bytes] | None:
     """Title and PDF of a document of the deployed corpus; None: there is none, or it is in a hidden collection."""
     rows = Document.objects.filter(index=active().index, document_id=document_id).exclude(collection__in=hidden)
-    row = rows.exclude(original="").first()
+    row = rows.exclude(original="").exclude(status__in=GONE).first()
     if row is None:
         return None
     try:

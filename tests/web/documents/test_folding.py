@@ -201,7 +201,7 @@ def test_an_edit_that_a_fold_overtakes_is_repeated_above_the_new_index(
 ) -> None:
     job = folding.start(by=None)
     result = folds.compute(job)
-    meanwhile(monkeypatch, documents._Edit, "_commit", lambda: EXECUTIONS["fold"].record(job, result))
+    meanwhile(monkeypatch, documents.Edit, "_commit", lambda: EXECUTIONS["fold"].record(job, result))
     documents.add([replace(TURKU, document_id="oulu", title="Oulu")], by=None)
     holder().refresh(wait=True)
     active = Deployment.active()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +18,13 @@ from tests.web.conftest import Person
 from tests.web.documents.conftest import deploy_confirmed, meanwhile
 from tests.web.operating import TokenClient
 from tests.web.pages.pages import Page, block_part
-from webapp.documents import bringing
+from webapp.documents import bringing, restoring
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, File, OwnText, Text, Unreadable
 from webapp.models import AskedAnswer, Collection, Deployment, Document, IndexGeneration
 from webapp.originals import service as originals
 from webapp.purges import service as purging
+from webapp.serving.living import store_of
 from webapp.serving.pdf_places import of_evidence
 from webapp.storage.places import keep_files, originals_dir, portable
 
@@ -126,7 +128,16 @@ def test_it_goes_with_what_was_read_from_it(answering: Deployment, staff: Person
     documents.change("turku/report", GIVEN, by=staff.user)
     assert len(files()) == 1 and links(outsider, asked) != {}  # word for word what the answer was read from
     documents.remove(["turku/report"], by=staff.user)
-    assert files() == [] and opened(outsider).status_code == 404
+    assert opened(outsider).status_code == 404 and links(outsider, asked) == {}
+    assert outsider.client.get("/api/v1/documents/turku/report").json()["original"] is None
+    restoring.forget_originals()
+    assert len(files()) == 1  # as long as the document can be restored
+    restoring.restore(["turku/report"], by=staff.user)
+    assert opened(outsider).content == REPORT and links(outsider, asked) != {}
+    documents.remove(["turku/report"], by=staff.user)
+    shutil.rmtree(store_of(answering.index).segments)  # as the sweep does
+    restoring.forget_originals()
+    assert files() == []
 
 
 def test_an_edit_that_does_not_happen_leaves_none(answering: Deployment, staff: Person) -> None:
@@ -193,7 +204,7 @@ def test_the_sweep_removes_what_dead_edits_left(answering: Deployment, staff: Pe
 def test_an_edit_that_is_overtaken_keeps_one(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     documents.add([replace(GIVEN, source=Text("A city."), title="Turku")], by=None)
     described = DocumentInput(OwnText(), licence="CC BY 4.0")
-    meanwhile(monkeypatch, documents._Edit, "_commit", lambda: documents.change("turku/report", described, by=None))
+    meanwhile(monkeypatch, documents.Edit, "_commit", lambda: documents.change("turku/report", described, by=None))
     documents.change("turku/report", replace(GIVEN, licence=None), by=None)
     row = Document.objects.get(document_id="turku/report")
     assert row.licence == "CC BY 4.0" and [portable(one) for one in files()] == [row.original]
@@ -203,7 +214,7 @@ def test_none_is_removed_while_a_backup_is_written(answering: Deployment, staff:
     documents.add([GIVEN], by=staff.user)
     [file] = files()
     with keep_files():
-        documents.remove(["turku/report"], by=staff.user)
+        documents.change("turku/report", replace(GIVEN, title="Turku", source=Text("A city.")), by=staff.user)
         assert files() == [file]
     os.utime(file, (time.time() - 7200,) * 2)
     assert originals.sweep() == [f"originals/{file.name}"]

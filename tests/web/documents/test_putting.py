@@ -47,7 +47,7 @@ def test_many_are_added_or_changed_by_one_edit(deployed: Deployment, program: To
     assert program.get(f"/api/v1/documents/{TURKU['id']}").json()["text"] == "Turku is by a river."
 
 
-@pytest.mark.parametrize("moment", [(fetching, "fetched"), (service._Edit, "made"), (service._Edit, "_commit")])
+@pytest.mark.parametrize("moment", [(fetching, "fetched"), (service.Edit, "made"), (service.Edit, "_commit")])
 @pytest.mark.parametrize("address", ["bulk", "turku"])
 def test_what_is_not_given_is_as_somebody_else_leaves_it_meanwhile(
     address: str, moment: tuple[Any, str], deployed: Deployment, program: TokenClient, monkeypatch: pytest.MonkeyPatch
@@ -71,10 +71,10 @@ def test_the_text_that_is_put_takes_the_place_of_one_of_meanwhile(
     turku = DocumentInput(Text(TURKU["text"]), "turku", "Turku")
     service.add([turku], by=None)
     other = DocumentInput(Text("Another text."), title="Turku")
-    meanwhile(monkeypatch, service._Edit, "made", lambda: service.change("turku", other, by=None))
+    meanwhile(monkeypatch, service.Edit, "made", lambda: service.change("turku", other, by=None))
     assert service.add_or_change([turku], by=None).changes, "it was as it was put, and is no more"
     assert show("turku").text == TURKU["text"]
-    meanwhile(monkeypatch, service._Edit, "made", lambda: service.change("turku", other, by=None))
+    meanwhile(monkeypatch, service.Edit, "made", lambda: service.change("turku", other, by=None))
     service.change("turku", DocumentInput(OwnText(), licence="CC0"), by=None)
     assert (show("turku").text, show("turku").about.licence) == ("Another text.", "CC0")
 
@@ -96,10 +96,10 @@ def test_what_is_put_does_not_take_the_place_of_what_was_added_meanwhile(
     deployed: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     oulu = DocumentInput(Text("Oulu is by the sea."), "oulu", "Oulu")
-    meanwhile(monkeypatch, service._Edit, "made", lambda: service.add([oulu], by=None))
+    meanwhile(monkeypatch, service.Edit, "made", lambda: service.add([oulu], by=None))
     with pytest.raises(service.DocumentExists):
         service.add_or_change([replace(oulu, source=Text("Another text."))], by=None)
-    meanwhile(monkeypatch, service._Edit, "made", lambda: service.remove(["oulu"], by=None))
+    meanwhile(monkeypatch, service.Edit, "made", lambda: service.remove(["oulu"], by=None))
     with pytest.raises(EditConflict):
         service.add_or_change([replace(oulu, source=Text("Another text."))], by=None)
     assert service.add_or_change([oulu], by=None).changes

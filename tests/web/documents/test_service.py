@@ -194,7 +194,7 @@ def test_of_two_edits_at_once_the_second_goes_on_from_the_first(
 ) -> None:
     if edited_before:
         documents.remove(["Nile"], by=None)
-    meanwhile(monkeypatch, documents._Edit, "_commit", lambda: documents.add([OULU], by=None))
+    meanwhile(monkeypatch, documents.Edit, "_commit", lambda: documents.add([OULU], by=None))
     documents.add([TURKU], by=None)
     assert {"turku", "oulu"} <= {one.document_id for one in listed(count=100).documents}
     last, first = CorpusChange.objects.all()[:2]
@@ -207,7 +207,7 @@ def test_an_edit_that_dies_before_its_commit_has_not_happened(
     def killed() -> None:
         raise KeyboardInterrupt
 
-    meanwhile(monkeypatch, documents._Edit, "_commit", killed)
+    meanwhile(monkeypatch, documents.Edit, "_commit", killed)
     with pytest.raises(KeyboardInterrupt):
         documents.add([TURKU], by=None)
     assert listed().total == 12 and not CorpusState.objects.exists() and "Turku" not in read_for("Where is Turku?")[1]

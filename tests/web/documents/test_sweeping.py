@@ -95,7 +95,7 @@ def test_a_state_is_kept_for_a_day_from_the_edit_that_replaced_it(edited: Deploy
 def test_an_edit_that_uses_an_old_segment_again_keeps_it(edited: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Swept between the moment at which the edit has found it there and that at which it commits."""
     age()
-    meanwhile(monkeypatch, documents._Edit, "_commit", lambda: sweeping.sweep(by="retention"))
+    meanwhile(monkeypatch, documents.Edit, "_commit", lambda: sweeping.sweep(by="retention"))
     documents.change("turku", TURKU, by=None)
     assert current() < segments() and show("turku").text == "Turku is a city in Finland."
     load_engine(Deployment.objects.get(pk=edited.pk)).close()

@@ -73,7 +73,7 @@ def test_malformed_entity_tags_are_refused(edit: Edit) -> None:
 
 @pytest.mark.parametrize("method", BODIES)
 def test_no_other_edit_comes_between_check_and_commit(method: str, edit: Edit, monkeypatch: pytest.MonkeyPatch) -> None:
-    meanwhile(monkeypatch, service._Edit, "_commit", lambda: _another("Another text."))
+    meanwhile(monkeypatch, service.Edit, "_commit", lambda: _another("Another text."))
     problem(edit(method, f'"{_shown()["version"]}"'), 412)
     assert _shown()["text"] == "Another text."
 
@@ -100,7 +100,7 @@ def test_an_edit_says_the_version_that_the_next_one_names(edit: Edit, program: T
 def test_an_edit_says_no_version_of_somebody_else(edit: Edit, monkeypatch: pytest.MonkeyPatch) -> None:
     """With it, the next `If-Match` would overwrite what this client has never seen."""
     key = {"Idempotency-Key": "k"}
-    meanwhile(monkeypatch, service._Edit, "made", lambda: _another("Another text."), behind=True)
+    meanwhile(monkeypatch, service.Edit, "made", lambda: _another("Another text."), behind=True)
     [made] = edit("put", "*", **key).json()["documents"]
     problem(edit("patch", f'"{made["version"]}"'), 412)
     [replayed] = edit("put", "*", **key).json()["documents"]

@@ -14,7 +14,7 @@ from django.template.defaultfilters import pluralize
 from django.urls import reverse
 
 from realm_core.errors import RealmError
-from webapp.documents import bringing, folding, previewing
+from webapp.documents import bringing, folding, previewing, restoring
 from webapp.documents import service as documents
 from webapp.documents.inputs import Address, DocumentInput, File
 from webapp.documents.listing import DocumentQuery, listed
@@ -36,7 +36,7 @@ _OUTCOMES: Final = {
 
 
 class Command(OperatorCommand):
-    """Add documents to the deployed corpus, remove or purge some, or list them."""
+    """Add documents to the deployed corpus, remove, restore or purge some, or list them."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
@@ -63,6 +63,12 @@ class Command(OperatorCommand):
         remove.add_argument("--yes", action="store_true", help="do not ask, on a terminal")
         purge = actions.add_parser("purge", help="forget documents for good, all or none, in kept answers too")
         purge.add_argument("ids", nargs="+", metavar="ID")
+        restore = actions.add_parser("restore", help="restore removed documents, all or none, as if they had stayed")
+        restore.add_argument("ids", nargs="+", metavar="ID")
+        restore.add_argument(
+            "--new-collection", action="store_true", help="make their collection again; everybody reads it"
+        )
+        restore.add_argument("--more-readers", action="store_true", help="let others read them than before")
         actions.add_parser("bring", help="bring over what was edited above the index that answered before")
         actions.add_parser("fold", help="start the job that makes one index of the present one and the edits above it")
         show = actions.add_parser("list", help="list documents, the latest edited first")
@@ -85,6 +91,9 @@ class Command(OperatorCommand):
             self._print_touched(options["ids"], max(0, options["count"]), differing=options["differing"])
         elif action == "remove":
             self._remove(options["ids"], sure=options["yes"])
+        elif action == "restore":
+            confirmed = {name: options[name] for name in ("new_collection", "more_readers")}
+            self._print_changes(restoring.restore(options["ids"], by=None, **confirmed).changes)
         elif action == "bring":
             self._print_brought(bringing.bring(by=None))
         elif action == "fold":
