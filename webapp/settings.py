@@ -354,6 +354,7 @@ SPECTACULAR_SETTINGS = {
         "drf_spectacular.hooks.postprocess_schema_enums",
         "webapp.rest.description.without_the_databases_limits",
         "webapp.rest.description.null_as_a_choice",
+        "webapp.rest.description.shared_headers",
     ],
 }
 

@@ -280,3 +280,26 @@ def test_no_operation_takes_a_parameter_that_it_does_not_name(staff: Person) -> 
             )
             asked.add(about["operationId"])
     assert len(asked) > 50
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("jobs?state=failed&state=queued", "state"),
+        ("documents?status=current&status=removed", "status"),
+        ("evaluations?page_size=1&page_size=1", "page_size"),
+        ("jobs?order=-created_at&kind=index&order=created_at", "order"),
+    ],
+)
+def test_a_single_parameter_that_is_repeated_is_refused(
+    staff: Person, engine: FakeEngine, query: str, field: str
+) -> None:
+    told = problem(staff.client.get(f"/api/v1/{query}"), 400)
+    assert [one["field"] for one in told["errors"]] == [field] and "given 2 times" in told["errors"][0]["detail"]
+
+
+def test_a_parameter_of_several_values_is_repeated(staff: Person, engine: FakeEngine) -> None:
+    asked = post(staff.client, "ask", QUESTION).json()
+    blocks = [block["block_id"] for block in asked["evidence"][:2]]
+    told = staff.client.get(f"/api/v1/answers/{asked['id']}", {"without": blocks}).json()
+    assert told["without"] == blocks and len(blocks) == 2

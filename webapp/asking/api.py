@@ -21,6 +21,7 @@ from webapp.asking.serializers import AnswerSerializer, QuestionSerializer, Retr
 from webapp.asking.service import Retrieval
 from webapp.models import AskedAnswer
 from webapp.rest.base import AskingView
+from webapp.rest.headers import SERVER_TIMING
 from webapp.rest.idempotency import claim
 from webapp.rest.operation import given, operation, sent
 from webapp.rest.parameters import idempotency_key, key_parameter
@@ -48,6 +49,7 @@ class AskView(AskingView):
             201: AnswerSerializer,
         },
         problems=[409, 422, 429],
+        headers=[SERVER_TIMING],
         examples=[
             sent("Question", examples.QUESTION),
             sent("In some documents", examples.QUESTION_IN),

@@ -39,6 +39,7 @@ from webapp.metrics.middleware import Asking, current_asking
 from webapp.models import AskedAnswer
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.base import JSON_LINES, AskingView, LinesRenderer, Renderer
+from webapp.rest.headers import SERVER_TIMING
 from webapp.rest.operation import given, operation, sent
 from webapp.rest.problems import described_in_place
 from webapp.rest.serializers import (
@@ -111,6 +112,7 @@ class BatchView(AskingView):
             (200, JSON_LINES): OpenApiResponse(ResultSerializer, description="One a line."),
         },
         problems=[429],
+        headers=[SERVER_TIMING],
         examples=[sent("Questions", examples.BATCH), given("Results", examples.RESULTS, media_type="application/json")],
     )
     def post(self, request: Request, body: dict[str, Any]) -> Response | StreamingHttpResponse:

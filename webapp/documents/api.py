@@ -9,6 +9,7 @@ from dataclasses import asdict, astuple, replace
 from functools import partial
 from typing import Any, Final
 
+from django.http import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework.parsers import JSONParser, MultiPartParser
@@ -55,7 +56,7 @@ from webapp.ledger.touched import Touched
 from webapp.models import DocumentStatus
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.authentication import MayEdit, MayReadDocuments
-from webapp.rest.base import EditorView
+from webapp.rest.base import UNCHANGED, UNLESS, EditorView, unless_current
 from webapp.rest.idempotency import claim
 from webapp.rest.lists import PAGING, cursor_in, cursor_link, page_example, page_response, page_size, wrong_cursor
 from webapp.rest.operation import FORM, JSON, given, operation, sent
@@ -226,16 +227,18 @@ class DocumentView(_DocumentsView):
     @operation(
         "document",
         "A document with its text",
-        "Its `ETag` is its `version`.",
-        gives=DocumentSerializer,
+        "Its `ETag` is its `version`: a copy is current (304) as long as its text and what is said of it are the same, "
+        "whatever else of the corpus was changed. A removed document has none.",
+        parameters=[UNLESS],
+        gives={200: DocumentSerializer, **UNCHANGED},
         examples=[given("Document", examples.DOCUMENT)],
     )
-    def get(self, request: Request, document_id: str) -> Response:
+    def get(self, request: Request, document_id: str) -> HttpResponseBase:
         shown = show(document_id, access_of(request.user).hidden)
         told = DocumentSerializer(shown).data
         if shown.row is not None and shown.row.original and shown.version is not None:
             told["original"] = reverse("api-original", args=[document_id], request=request)
-        return Response(told, headers={} if shown.version is None else {"ETag": f'"{shown.version}"'})
+        return Response(told) if shown.version is None else unless_current(request, Response(told), shown.version)
 
     @operation(
         "change_document",

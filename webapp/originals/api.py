@@ -13,6 +13,7 @@ from webapp.access.collections import access_of
 from webapp.originals import service as originals
 from webapp.originals.views import pdf_response
 from webapp.rest.base import DocumentsReadView, Renderer
+from webapp.rest.headers import CONTENT_DISPOSITION
 from webapp.rest.operation import given, operation
 
 _PDF: Final = "application/pdf"
@@ -33,6 +34,7 @@ class OriginalView(DocumentsReadView):
         "Sections of its passages name their page. 404 if none is kept: the document was read from "
         "something else, or was removed.",
         gives={(200, _PDF): OpenApiResponse(OpenApiTypes.BINARY, description="As it was uploaded or fetched.")},
+        headers=[CONTENT_DISPOSITION],
         examples=[given("PDF", "%PDF-1.7 …", media_type=_PDF)],
     )
     def get(self, request: Request, document_id: str) -> HttpResponse:

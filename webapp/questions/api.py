@@ -11,6 +11,7 @@ from rest_framework.request import Request
 
 from webapp.questions import service as questions
 from webapp.rest.base import JSON_LINES, LinesRenderer, OperatorView, Renderer
+from webapp.rest.headers import CONTENT_DISPOSITION
 from webapp.rest.operation import given, operation
 
 _ROW: Final[dict[str, Any]] = {
@@ -51,6 +52,7 @@ class ExportView(OperatorView):
         "Nothing accepted yet: no line. 422 if a set to measure by, whose questions are left out, cannot be read.",
         gives={(200, JSON_LINES): OpenApiResponse(FeedbackQuestionSerializer, description="One a line.")},
         problems=[422],
+        headers=[CONTENT_DISPOSITION],
         examples=[given("Question", _ROW, media_type=JSON_LINES)],
     )
     def get(self, request: Request) -> HttpResponse:

@@ -6,13 +6,16 @@ from typing import Any, Final
 
 from django.contrib.auth.models import User
 from django.db.models import Model
-from django.utils.decorators import method_decorator
+from django.http import HttpResponse, HttpResponseBase
+from django.middleware.http import ConditionalGetMiddleware
+from django.utils.cache import get_conditional_response
+from django.utils.decorators import decorator_from_middleware, method_decorator
 from django.views.decorators.cache import cache_control
-from django.views.decorators.http import conditional_page
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework.permissions import AllowAny
 from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 from rest_framework.serializers import BaseSerializer
@@ -27,6 +30,14 @@ UNLESS: Final = OpenApiParameter(
     "If-None-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="An `ETag` of this address."
 )
 UNCHANGED: Final = {304: OpenApiResponse(description="The copy named by `If-None-Match` is current.")}
+
+
+def unless_current(request: Request, response: Response, version: str) -> HttpResponseBase:
+    """A response of this version; that nothing has changed (304), if the client's copy is of it."""
+    response["ETag"] = tag = f'"{version}"'
+    if "If-None-Match" not in request.headers:  # the other conditions are for edits
+        return response
+    return get_conditional_response(request._request, etag=tag, response=response)
 
 
 class Renderer(JSONRenderer):
@@ -53,7 +64,15 @@ class PublicView(APIView):
     renderer_classes = [Renderer]
 
 
-@method_decorator([conditional_page, cache_control(private=True, no_cache=True)], name="dispatch")
+class _ConditionalGet(ConditionalGetMiddleware):
+    def needs_etag(self, response: HttpResponse) -> bool:  # type: ignore[override]
+        """Whether a response gets one: a refusal is no version of anything."""
+        return response.status_code == 200 and super().needs_etag(response)
+
+
+@method_decorator(
+    [decorator_from_middleware(_ConditionalGet), cache_control(private=True, no_cache=True)], name="dispatch"
+)
 class CachedView(PublicView):
     """Data that rarely changes: a private copy is valid as long as its ETag is. Permission is checked every time."""
 

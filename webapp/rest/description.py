@@ -16,6 +16,23 @@ def without_the_databases_limits(result: dict[str, Any], **_: Any) -> dict[str, 
     return result
 
 
+def shared_headers(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Say of each header field of responses once what it is; the responses refer to that."""
+    shared: dict[str, Any] = {}
+    responses = (
+        response
+        for methods in result["paths"].values()
+        for operation in methods.values()
+        for response in operation["responses"].values()
+    )
+    for response in responses:
+        for name, about in response.get("headers", {}).items():
+            if shared.setdefault(name, about) == about:
+                response["headers"][name] = {"$ref": f"#/components/headers/{name}"}
+    result["components"]["headers"] = dict(sorted(shared.items()))
+    return result
+
+
 def null_as_a_choice(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     """Make null one of the choices where a field is null or what another schema says: `nullable` counts in OpenAPI 3.0
     only beside a `type`, so that validators refuse a null there."""

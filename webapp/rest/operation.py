@@ -17,6 +17,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from webapp.refusals import FieldError, InvalidRequest
+from webapp.rest.headers import sent_headers
 from webapp.rest.parameters import only_parameters
 from webapp.rest.problems import CONTENT_TYPE
 from webapp.rest.serializers import ProblemSerializer, StrictSerializer
@@ -55,6 +56,7 @@ def operation(
     parameters: Sequence[OpenApiParameter] = (),
     problems: Sequence[int] = (),
     examples: Sequence[OpenApiExample] = (),
+    headers: Sequence[OpenApiParameter] = (),
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Describe a method of a view, and refuse requests that do not fit its description before it runs.
 
@@ -63,12 +65,13 @@ def operation(
     parameters: of the query and the header; other query parameters are refused.
     problems:   statuses of its problems, beside those of every operation, of every body and of an address that names
                 a record.
+    headers:    of its responses, beside those that follow from all of this (`headers.py`).
     """
 
     def declare(method: Callable[..., Result]) -> Callable[..., Result]:
         reads = method.__name__ == "get"
         names_record = bool(signature(method).parameters.keys() - {"self", "request", "_request", "body"})
-        known = [one.name for one in parameters if one.location == OpenApiParameter.QUERY]
+        known = {one.name: one.many for one in parameters if one.location == OpenApiParameter.QUERY}
 
         @wraps(method)
         def check_and_run(view: APIView, request: Request, **named: Any) -> Result:
@@ -80,6 +83,7 @@ def operation(
                 _without_body(request, known)
             return method(view, request, **named)
 
+        good = _responses(gives)
         statuses = _ALWAYS | set(problems)
         statuses |= _OF_BODIES if method.__name__ in ("post", "put", "patch") else set()
         # A PUT makes what is not there.
@@ -88,9 +92,9 @@ def operation(
             operation_id=name,
             summary=summary,
             description=about or summary,  # else it would be the docstring of the view
-            parameters=list(parameters),
+            parameters=[*parameters, *sent_headers(parameters, _statuses(good), statuses), *headers],
             request=takes,
-            responses={**_responses(gives), **_problem_responses(statuses)},
+            responses={**good, **_problem_responses(statuses)},
             examples=list(examples),
         )(check_and_run)
 
@@ -124,6 +128,11 @@ def _responses(gives: Any) -> dict[Any, Any]:
     return dict(gives) if isinstance(gives, Mapping) else {200: gives}
 
 
+def _statuses(responses: Mapping[Any, Any]) -> set[int]:
+    """The statuses of responses, some of which are named with their media type."""
+    return {one[0] if isinstance(one, tuple) else one for one in responses}
+
+
 def _problem_responses(statuses: set[int]) -> dict[Any, Any]:
     return {
         (status, CONTENT_TYPE): OpenApiResponse(ProblemSerializer, description=_DESCRIPTIONS[status])
@@ -132,13 +141,13 @@ def _problem_responses(statuses: set[int]) -> dict[Any, Any]:
 
 
 def _checked(request: Request, kind: type[StrictSerializer]) -> dict[str, Any]:
-    only_parameters(request, ())
+    only_parameters(request, {})
     serializer = kind(data=_body(request))
     serializer.is_valid(raise_exception=True)
     return dict(serializer.validated_data)
 
 
-def _without_body(request: Request, known: Sequence[str]) -> None:
+def _without_body(request: Request, known: Mapping[str, bool]) -> None:
     """Refuse a body where there must be none, and unknown parameters."""
     only_parameters(request, known)
     if _body(request):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -109,11 +109,16 @@ def value_of(request: Request, one: ListFilter) -> Any:
     return _given(request, one.name, one.read, None)
 
 
-def only_parameters(request: Request, known: Sequence[str]) -> None:
-    """Refuse unknown query parameters."""
-    unknown = [name for name in request.query_params if name not in known]
-    if unknown:
-        raise InvalidRequest(*(FieldError(name, "There is no such parameter.") for name in unknown))
+def only_parameters(request: Request, known: Mapping[str, bool]) -> None:
+    """Refuse unknown query parameters, and repeated ones. known: whether it may be given several times, by name."""
+    wrong = []
+    for name, values in request.query_params.lists():
+        if name not in known:
+            wrong.append(FieldError(name, "There is no such parameter."))
+        elif len(values) > 1 and not known[name]:
+            wrong.append(FieldError(name, f"This may be given once, and is given {len(values):,} times."))
+    if wrong:
+        raise InvalidRequest(*wrong)
 
 
 def order_parameter(fields: Sequence[str]) -> OpenApiParameter:

@@ -11,9 +11,9 @@ from django.test import Client
 
 from tests.web.documents.conftest import meanwhile
 from tests.web.operating import TokenClient, post, problem
-from webapp.documents import service
+from webapp.documents import api, service
 from webapp.documents.inputs import DocumentInput, Text
-from webapp.models import Deployment, IdempotencyKey
+from webapp.models import Collection, CorpusState, Deployment, IdempotencyKey
 
 ADDRESS = "/api/v1/documents/turku"
 TURKU = {"id": "turku", "title": "Turku", "text": "Turku is a city in Finland."}
@@ -62,6 +62,43 @@ def test_an_edit_of_another_version_does_not_happen(edit: Edit) -> None:
     assert _shown()["version"] is None
     for method in BODIES:
         problem(edit(method, tag), 404)
+
+
+def test_a_current_copy_is_not_sent_again(edit: Edit) -> None:
+    tag, reader = Client().get(ADDRESS)["ETag"], Client()
+    for tags in (tag, f'"other", {tag}', f"W/{tag}", "*"):
+        response = reader.get(ADDRESS, headers={"If-None-Match": tags})
+        assert (response.status_code, response.content, response["ETag"]) == (304, b"", tag), tags
+    assert reader.get(ADDRESS, headers={"If-None-Match": '"other"'}).json() == _shown()
+    service.add([DocumentInput(Text("Oulu."), "oulu", "Oulu")], by=None)
+    assert reader.get(ADDRESS, headers={"If-None-Match": tag}).status_code == 304
+    _another("Another text.")
+    assert reader.get(ADDRESS, headers={"If-None-Match": tag}).json()["text"] == "Another text."
+    edit("delete", "*")
+    removed = reader.get(ADDRESS, headers={"If-None-Match": "*"})
+    assert removed.status_code == 200 and "ETag" not in removed
+
+
+def test_a_copy_of_what_one_may_not_read_any_more_is_not_current(edit: Edit) -> None:
+    tag = Client().get(ADDRESS)["ETag"]
+    Collection.objects.create(name=_collection(), private=True)
+    assert Client().get(ADDRESS, headers={"If-None-Match": tag}).status_code == 404
+
+
+def _collection() -> str:
+    collection: str = _shown()["collection"]
+    return collection
+
+
+def test_an_edit_says_the_state_that_it_led_to(
+    deployed: Deployment, program: TokenClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oulu = [DocumentInput(Text("Oulu."), "oulu", "Oulu")]
+    meanwhile(monkeypatch, api, "_edit_response", lambda: service.add(oulu, by=None))
+    told = post(program, "documents", TURKU).json()
+    earlier, later = (f"+{row.state_id}" for row in CorpusState.objects.order_by("pk")[1:])
+    assert told["corpus"].endswith(earlier) and _shown()["corpus"].endswith(later)
+    assert post(program, "documents", TURKU | {"id": "new", "title": "New"}).json()["corpus"] == _shown()["corpus"]
 
 
 def test_malformed_entity_tags_are_refused(edit: Edit) -> None:
