@@ -42,7 +42,7 @@ from tests.web.pages.stored import ODYSSEY
 from tests.web.test_authorisation import PAGES, POST
 from webapp.deployments.service import CONFIRMATION
 from webapp.kinds import KINDS
-from webapp.models import ApiToken, Deployment, Feedback, Job, JobState, Review
+from webapp.models import ApiToken, CorpusChange, Deployment, Feedback, Job, JobState, Review
 
 pytestmark = pytest.mark.usefixtures("no_workers")
 LOOKS: dict[str, dict[str, Any]] = {
@@ -78,7 +78,8 @@ LOOKED_AT = {
     "manage-schedules manage-sources manage-spans",
     "test_jobs_of_all_kinds_and_states": "manage-job manage-job-new",
     "test_documents": "answer manage-document manage-document-add manage-document-change manage-document-change-page "
-    "manage-document-changes manage-document-purge manage-document-remove manage-documents manage-purge",
+    "manage-document-changes manage-document-purge manage-document-remove manage-document-restore manage-documents "
+    "manage-purge",
     "test_collections": "answer ask manage-collection manage-collections manage-document manage-documents",
     "test_an_admin_who_hesitates": "manage-compare manage-compare-measure manage-deploy manage-deploy-measure "
     "manage-deployments",
@@ -372,6 +373,9 @@ def test_documents(visitor_of_a_corpus: Visitor, staff: Person) -> None:
     visitor.look(f"{pages}document/remove/?{address}")
     visitor.press("Remove it", note=False)
     visitor.also(f"{pages}document/?{address}", f"{pages}?show=removed")
+    CorpusChange.objects.filter(kind="removed").update(readers="admins")  # who may read its collection is others now
+    visitor.open(f"{pages}document/?{address}")
+    visitor.press("Restore it", 409)
     visitor.look(f"{pages}changes/", f"{pages}document/purge/?{address}")
     visitor.press("Purge it", 422, note=False)
     visitor.page.check("[name=sure]")

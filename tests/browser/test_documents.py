@@ -122,7 +122,15 @@ def test_upload_ask_change_remove_the_ledger_and_a_purge_on_a_phone(
     expect(page.get_by_text("No document is like that.")).to_be_visible()
     page.get_by_role("link", name="Removed").click()
     page.get_by_role("link", name="Turku").click()
+    fits("of a removed document")
+    page.get_by_role("button", name="Restore it").click()
+    expect(page.get_by_role("status").first).to_contain_text("“Turku” is restored")
+    expect(page.locator("main")).to_contain_text("1281")
+    fits("restored")
+    page.get_by_role("link", name="Remove …").click()
+    page.get_by_role("button", name="Remove it").click()
 
+    page.goto(document)
     page.get_by_role("link", name="Purge …").click()
     fits("purge")
     page.get_by_role("button", name="Purge it").click()  # the browser holds it back until the box is ticked

@@ -229,12 +229,19 @@ def test_documents(admin: Client, asker: Client) -> None:
 
     admin.remove_document("trips/turku")
     assert admin.document("trips/turku").status == "removed"
+    restored = admin.restore_document("trips/turku", idempotency_key="back", if_match=changed.version)
+    assert (restored.changes, restored.documents[0].version) == (1, changed.version)
+    assert admin.document("trips/turku").text == changed.text
+    assert admin.restore_document("trips/turku", idempotency_key="back", if_match=changed.version).changes == 0
+    with pytest.raises(Conflict, match="is not removed"):
+        admin.restore_document("trips/turku")
+    admin.remove_document("trips/turku")
     receipt = admin.purge_documents(["trips/turku", *(one.id for one in (file, *both))])
     assert receipt.answers >= 1 and receipt.remaining == () and admin.purge(receipt.id) == receipt
     purged = admin.answer(answer.id)
     assert purged.purged_at is not None and "Turku" not in {block.title for block in purged.evidence}
     kinds = [one.kind for one in admin.document_changes(document_id="trips/turku", page_size=2)]
-    assert kinds == ["purged", "removed", "changed", "added"]
+    assert kinds == ["purged", "removed", "restored", "removed", "changed", "added"]
 
 
 def test_what_goes_wrong(asker: Client, running: Running) -> None:

@@ -36,7 +36,9 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("corpus", "model", "index", "question_set", "span_set", "evaluation", "deployment"), (7,)),
     **dict.fromkeys(("remove_corpus", "remove_model", "remove_index", "remove_question_set"), (7,)),
     "deploy": (4,),
-    **dict.fromkeys(("document", "document_original", "remove_document", "document_touched"), ("d-1",)),
+    **dict.fromkeys(
+        ("document", "document_original", "remove_document", "restore_document", "document_touched"), ("d-1",)
+    ),
     "add_document": (NewDocument("A text.", title="A title"),),
     "add_documents": ([NewDocument("A text.", title="A title")],),
     "put_documents": ([NewDocument("A text.", title="A title", id="d-1")],),

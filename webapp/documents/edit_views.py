@@ -40,7 +40,7 @@ from webapp.ledger.touched import Touched
 from webapp.ledger.views import shown_touched
 from webapp.models import GONE, ChangeKind, CorpusChange, Document
 from webapp.pages.errors import status_of
-from webapp.pages.guards import console_form, staff_member
+from webapp.pages.guards import console_action, console_form, staff_member
 from webapp.refusals import REFUSALS
 from webapp.text import counted
 
@@ -158,13 +158,11 @@ def remove_document(request: HttpRequest) -> HttpResponse:
     return render(request, "manage/document_remove.html", context, status=status)
 
 
-@console_form
+@console_action
 @with_corpus
 def restore_document(request: HttpRequest) -> HttpResponse:
     """Restore a removed document; where its collection is not what it was, the page asks first."""
     shown = shown_document(request)
-    if request.method != "POST":
-        return redirect(_document_address(shown.document_id))
     new, more = (request.POST.get(name) == "yes" for name in ("new_collection", "more_readers"))
     try:
         restoring.restore([shown.document_id], by=staff_member(request), new_collection=new, more_readers=more)

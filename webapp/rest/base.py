@@ -37,7 +37,7 @@ def unless_current(request: Request, response: Response, version: str) -> HttpRe
     response["ETag"] = tag = f'"{version}"'
     if "If-None-Match" not in request.headers:  # the other conditions are for edits
         return response
-    return get_conditional_response(request._request, etag=tag, response=response)
+    return get_conditional_response(request._request, etag=tag, response=response) or response
 
 
 class Renderer(JSONRenderer):

@@ -71,7 +71,7 @@ def operation(
     def declare(method: Callable[..., Result]) -> Callable[..., Result]:
         reads = method.__name__ == "get"
         names_record = bool(signature(method).parameters.keys() - {"self", "request", "_request", "body"})
-        known = {one.name: one.many for one in parameters if one.location == OpenApiParameter.QUERY}
+        known = {one.name: bool(one.many) for one in parameters if one.location == OpenApiParameter.QUERY}
 
         @wraps(method)
         def check_and_run(view: APIView, request: Request, **named: Any) -> Result:

@@ -19,7 +19,7 @@ from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
 from tests.web.conftest import Person
 from tests.web.documents.conftest import meanwhile
 from tests.web.operating import TokenClient, post, problem
-from webapp.documents import service
+from webapp.documents import committing, service
 from webapp.documents.inputs import DocumentInput, Text
 from webapp.models import CorpusChange, CorpusState, Deployment, Document, IndexGeneration
 
@@ -150,7 +150,7 @@ def test_a_text_that_was_changed_meanwhile_stays(
 ) -> None:
     post(program, "documents", TURKU)
     another = DocumentInput(Text("Another text."), title="Turku")
-    meanwhile(monkeypatch, service, "_with_file", lambda: service.change("turku", another, by=None))
+    meanwhile(monkeypatch, committing, "_with_file", lambda: service.change("turku", another, by=None))
     sent = program.patch("/api/v1/documents/turku", {"licence": "CC0"}, content_type="application/json")
     assert sent.status_code == 200, sent.content
     shown = Client().get("/api/v1/documents/turku").json()
