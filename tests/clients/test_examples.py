@@ -65,7 +65,9 @@ def test_commands(running: Running, tmp_path: Path) -> None:
     assert (weekly["when"], daily["when"], removed) == ("every Sunday at 02:30 UTC", "daily at 02:30 UTC", 204)
     assert begun["last_outcome"].startswith("Nothing new to index")
     assert trail["results"][0]["details"] == {"schedule": weekly["id"]}
-    described, preview, changed, shown, touched, removed, changes, answers, purge = map(json.loads, edited[1])
+    described, preview, changed, shown, touched, *undone, changes, answers, purge = map(json.loads, edited[1])
+    removed, restored, again = undone
+    assert restored["changes"] == 1 and restored["documents"][0]["id"] == "guides/oulu" and again == 204
     assert [len(preview[f"passages_{name}"]) for name in ("gone", "new", "kept")] == [1, 1, 0]
     assert described["changes"] == changed["changes"] == 1 and removed == 204
     assert (shown["licence"], shown["tags"]) == ("CC BY 4.0", ["cities"])

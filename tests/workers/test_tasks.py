@@ -349,6 +349,7 @@ def test_a_removal_that_fails_keeps_no_other(monkeypatch: pytest.MonkeyPatch) ->
         (retention, "finish"),
         (tasks.removing, "remove_superseded"),
         (tasks.sweeping, "sweep"),
+        (tasks.restoring, "forget_originals"),
         (retention, "remove"),
     ):
 
@@ -359,4 +360,4 @@ def test_a_removal_that_fails_keeps_no_other(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(module, name, fail)
     retention.change_rule(enabled=True, generations=3, run_days=30, answer_days=0, by=None)
     tasks.retain()
-    assert asked == ["finish", "remove_superseded", "sweep", "remove"]
+    assert asked == ["finish", "remove_superseded", "sweep", "forget_originals", "remove"]

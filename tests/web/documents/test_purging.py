@@ -21,6 +21,7 @@ from tests.web.documents.conftest import deploy_confirmed, meanwhile, titles
 from tests.web.pages import stored
 from tests.web.pages.stored import ODYSSEY
 from webapp.articles import service as articles
+from webapp.documents import committing
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.listing import listed
@@ -190,7 +191,7 @@ def test_an_edit_that_a_purge_overtakes_is_repeated(answering: Deployment, monke
         purging.purge(["turku"], by=None)
         forget_open_files()  # another process has purged it
 
-    meanwhile(monkeypatch, documents, "opened", purged)
+    meanwhile(monkeypatch, committing, "opened", purged)
     documents.remove(["oulu"], by=None)
     assert show("oulu").status == "removed" and show("turku").status == "purged"
     assert holding("founded in 1280") == []
