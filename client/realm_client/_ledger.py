@@ -8,10 +8,10 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class DocumentChange:
-    """What one edit did to one document. kind: added, changed, removed or purged. document: its id.
+    """What one edit did to one document. kind: added, changed, removed, restored or purged. document: its id.
 
     blocks_gone, blocks_new: how many are searched no more, and since. state: of the corpus, that it led to. collection:
-    that which it was put into, read then by readers; empty: it stayed. moved_from: its former one.
+    that which it was put into; empty: it stayed. readers: who could read the document then. moved_from: its former one.
     """
 
     id: int

@@ -303,7 +303,7 @@ class RestoreView(_DocumentsView):
         "kept PDF are as they were. `If-Match` has versions that it may have had. Refused (409) where it is not "
         "removed, was purged, or its text is not kept any more: of a document that came with the corpus it is kept "
         "until the edits are folded, of one that was added since for a day at least.",
-        takes=RestoredDocumentSerializer,
+        takes={JSON: RestoredDocumentSerializer},
         parameters=[_KEY, IF_MATCH],
         gives=EditSerializer,
         problems=[404, 409, 412, 422, 429, 507],

@@ -14,6 +14,7 @@ from django.contrib.auth.models import Group
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from realm_core.errors import RealmError
 from tests.tiny import ARTICLES
 from tests.web.asked import ask
 from tests.web.conftest import Person
@@ -22,7 +23,7 @@ from tests.web.documents.conftest import copied, meanwhile
 from tests.web.operating import TokenClient, post, problem
 from tests.web.pages.pages import Page, text_of
 from webapp.collections import service as collections
-from webapp.documents import restoring, sweeping
+from webapp.documents import folding, restoring, sweeping
 from webapp.documents import service as documents
 from webapp.documents.committing import Edit
 from webapp.documents.inputs import DocumentInput, OwnText, Text
@@ -36,9 +37,11 @@ from webapp.models import (
     Document,
     GoneBlock,
     IdempotencyKey,
+    Job,
 )
 from webapp.purges import service as purging
 from webapp.serving.living import store_of
+from workers.executions import EXECUTIONS, RunAgain
 
 TURKU = DocumentInput(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0", tags=("city",))
 OULU = DocumentInput(Text("Oulu is a city in Finland, too."), "oulu", "Oulu")
@@ -232,6 +235,21 @@ class TestFolds:
         documents.remove(["turku"], by=None)
         assert post(program, "documents/turku/restore").status_code == 200
         assert "Turku" in {block["title"] for block in evidence()}
+
+    def test_a_fold_during_which_one_is_restored_begins_again(self, answering: Deployment) -> None:
+        documents.add([TURKU], by=None)
+        documents.remove([FIRST], by=None)
+        job = folding.start(by=None)
+        result = folds.compute(job)
+        restoring.restore([FIRST], by=None)
+        with pytest.raises(RunAgain):
+            EXECUTIONS["fold"].record(job, result)
+        with pytest.raises(RealmError, match="were restored since the fold began; fold the corpus again"):
+            folds.compute(job)
+        Job.objects.filter(pk=job.pk).update(state="failed")
+        before = evidence()
+        folds.fold()
+        assert evidence() == before and show(FIRST).status == "current"
 
 
 def test_of_two_restorations_at_once_one_happens(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
