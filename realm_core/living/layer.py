@@ -253,13 +253,14 @@ class Layer:
 
     def document(self, article: int) -> LivingDocument:
         own = self.snapshot.article(article)
-        known = self._known(article)
+        known = self.metadata(article)
         known["tags"] = tuple(known["tags"])
         return LivingDocument(own.id, own.title, own.text, own.sections, own.url, **known)
 
-    def _known(self, article: int) -> dict[str, Any]:
+    def metadata(self, article: int) -> dict[str, Any]:
+        """What is known of a document besides its text: the fields of `DOCUMENTS_SCHEMA`."""
         if self.document_table is None:
-            return known_of(self.snapshot.manifest, self.snapshot.article(article).url)
+            return known_of(self.snapshot.manifest, self.article_table.column("url")[article].as_py())
         return {name: self.document_table.column(name)[article].as_py() for name in DOCUMENTS_SCHEMA.names}
 
     def collection_of(self, article: int) -> str:
