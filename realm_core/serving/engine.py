@@ -181,8 +181,8 @@ class Engine:
         scope:    the documents to search, and the weights of their collections; None: all alike.
         as_typed: do not correct the spelling (`Spelling`).
         corpus:   a `tried` one; None: the served one.
-        listens:  whether the client is still connected, called in another thread; if not, its request is dropped, unless
-                  it is read in one batch with those of others.
+        listens:  whether the client is still connected, called in another thread; if not, its request is dropped,
+                  unless it is read in one batch with those of others.
         """
         wanted = Wanted(self.config.k if k is None else k, tuple(exclude), scope)
         request = self._ask_request(question, wanted, normalisation, read=True, as_typed=as_typed)
