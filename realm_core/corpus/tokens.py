@@ -4,7 +4,7 @@ It is a folder beside the snapshot (which is immutable): `titles.npy` and `bodie
 (uint16: the vocabulary has 30,522 entries), `title_starts.npy` and `body_starts.npy` with the offset of each block,
 `text_hashes.npy` with 64 bits of each text's hash, and `manifest.json`, written last. Memory-mapped when opened.
 
-While it is made, finished parts are in a hidden folder beside it, each with the same files: whoever is stopped or killed
+While it is made, finished parts are in a hidden folder beside it, each with the same files: who is stopped or killed
 loses the part that was being made. At the end they are joined and removed.
 
 Legend: N blocks, T wordpieces.

@@ -123,7 +123,7 @@ def test_a_weekly_rebuild_has_this_week_s_text_in_it(quality: list[Verdict]) -> 
         kinds.append(job.kind)
         before_it, told = Schedule.objects.get(), AuditEntry.objects.filter(action="schedule.run")
         assert run_now(one, by=None) is None and Schedule.objects.get().last_outcome == before_it.last_outcome
-        says = f"Not started: the run before is not over, job {job.pk} is {before_it.get_stage_display()}."
+        says = f"Not started: the run before is not over. It is {before_it.get_stage_display()}."
         assert one.runs[0].outcome == says and told[0].details["outcome"] == says
     assert kinds == ["index", "evaluate", "evaluate"]
     ended(one)
@@ -326,11 +326,11 @@ def test_what_each_run_came_to_is_kept(quality: list[Verdict]) -> None:
     assert deployed is not None
     outcomes = [run.outcome for run in one.runs]
     assert outcomes == [
-        f"Not started: the run before is not over, job {job.pk} is reading the source again.",
+        "Not started: the run before is not over. It is reading the source again.",
         "Reading the source of vital-en again.",
         f"new is built and deployed, as deployment {deployed.pk}.",
     ]
-    assert [run.job and run.job.kind for run in one.runs] == [None, "ingest", "evaluate"]
+    assert [run.job and run.job.kind for run in one.runs] == ["ingest", "ingest", "evaluate"]
     ended(one, JobState.FAILED)
     advance()
     one.refresh_from_db()

@@ -260,8 +260,8 @@ def _run(
     schedule.refresh_from_db(from_queryset=Schedule.objects.select_for_update(of=("self",)))
     one_at_a_time = schedule.trigger != Trigger.NEW_MODEL or schedule.questions is not None  # else one for each model
     if one_at_a_time and schedule.is_under_way:
-        job, stage = schedule.last_job_id, ScheduleStage(schedule.stage).label
-        schedule.keep_run(timezone.now(), f"Not started: the run before is not over, job {job} is {stage}.")
+        says = f"Not started: the run before is not over. It is {ScheduleStage(schedule.stage).label}."
+        schedule.keep_run(timezone.now(), says, job=schedule.last_job)
         return None
     schedule.keep_last_run()
     schedule.ingested_by, schedule.corpus, schedule.answering = None, None, Deployment.active()
