@@ -181,7 +181,8 @@ class Engine:
         scope:    the documents to search, and the weights of their collections; None: all alike.
         as_typed: do not correct the spelling (`Spelling`).
         corpus:   a `tried` one; None: the served one.
-        listens:  whether the client is still connected, called in another thread; if not, its request is dropped.
+        listens:  whether the client is still connected, called in another thread; if not, its request is dropped,
+                  unless it is read in one batch with those of others.
         """
         wanted = Wanted(self.config.k if k is None else k, tuple(exclude), scope)
         request = self._ask_request(question, wanted, normalisation, read=True, as_typed=as_typed)
@@ -366,7 +367,12 @@ class Engine:
         to_read = [(queued, q, result) for (queued, q), result in zip(batch, results, strict=True) if q.read]
         with closing(self._reading.read([result for *_, result in to_read])) as read:
             # Each question is answered as soon as its blocks have been read.
-            for (queued, q, result), blocks in zip(to_read, read, strict=True):
+            for position, (queued, q, result) in enumerate(to_read):
+                if not any(waiting.listens() for waiting, *_ in to_read[position:]):
+                    for waiting, *_ in to_read[position:]:
+                        waiting.drop()
+                    break  # closes `read`, which reads ahead
+                blocks = next(read)
                 read_at = time.perf_counter()
                 answer = self._reading.answer(result.question, blocks, q.normalisation)
                 done = time.perf_counter()
