@@ -20,7 +20,7 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 from torch import Tensor, nn
 
 from realm_core.model.bert import Bert
-from realm_core.model.inference import _OUTLIERS, _largest_activations
+from realm_core.model.inference import _SMOOTHED, _largest_activations
 from realm_core.model.packed import Packed
 
 _MICROSOFT = "com.microsoft"
@@ -158,10 +158,10 @@ class _Graph:
             return self._multiply_and_add(name, rows, weight_NK, bias)
         largest_K = self._largest[source]
         if not split:
-            excess_K = (largest_K / largest_K.topk(_OUTLIERS + 1).values[-1]).clamp(min=1)
+            excess_K = (largest_K / largest_K.topk(_SMOOTHED + 1).values[-1]).clamp(min=1)
             smooth = self._node("Mul", [rows, self._const(f"{name}_factor", excess_K.rsqrt())], f"{name}_smooth")
             return self._multiply_and_add(name, smooth, weight_NK * excess_K.sqrt(), bias)
-        outliers_L = largest_K.topk(_OUTLIERS).indices
+        outliers_L = largest_K.topk(_SMOOTHED).indices
         factor_K = torch.ones_like(largest_K).index_fill_(0, outliers_L, 0.0)
         rest = self._node("Mul", [rows, self._const(f"{name}_factor", factor_K)], f"{name}_rest")
         channels = self._const(f"{name}_channels", outliers_L.numpy())
