@@ -77,18 +77,6 @@ def test_a_broken_kernel_is_status_one(
     assert line.startswith("FAIL  vectors")
 
 
-@pytest.mark.nightly
-def test_the_cost_of_the_papers_run(
-    base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    small = command.default_networks(str(base))
-    monkeypatch.setattr(command, "random_networks", lambda name, config: small)  # BERT-base takes its time
-    assert main(arguments(base, "--cost")) == 0
-    printed = capsys.readouterr().out
-    assert command.cost.formulas() in printed
-    assert printed.count("| this device |") == len(command.cost.COUNTS)
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
