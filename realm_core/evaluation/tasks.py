@@ -57,7 +57,6 @@ class Evaluate(Task):
         True,
         "find why each answer was right or wrong: not in the corpus, not retrieved, misread, outweighed or withheld",
     )
-    fit_score_scale: Path | None = runtime(None, help="fit the score scale on these other questions")
     bm25_cache: Path | None = runtime(None, help="folder to cache BM25's index in")
     lexical_weight: float | None = runtime(None, help=LEXICAL, ge=0)
     state: Path | None = runtime(None, help=STATE)
@@ -74,8 +73,6 @@ class Evaluate(Task):
         check_index(self.retriever, self.index)
         if self.retriever == "bm25" and (self.model is None or self.corpus is None):
             raise SettingError("retriever", "bm25 needs a model to read with and a corpus to search.")
-        if self.fit_score_scale is not None and "score_scale" in self.model_fields_set:
-            raise SettingError("fit_score_scale", "cannot be combined with a given scale.")
 
     @classmethod
     def kept(cls, result: dict[str, Any]) -> dict[str, Any]:
