@@ -102,7 +102,7 @@ def test_without_the_base_package_a_small_bert_is_drawn(
 @pytest.mark.nightly  # house/test_rules.py has what realm_core loads
 def test_torch_and_transformers_are_enough(base: Path) -> None:
     """A process in which nothing else of what the project uses can be imported."""
-    absent = ("django", "celery", "faiss", "pyarrow", "bm25s", "spacy", "matplotlib", "mwparserfromhell", "webapp")
+    absent = ("django", "celery", "faiss", "pyarrow", "bm25s", "spacy", "matplotlib", "webapp")
     program = (
         "import sys\n"
         f"for name in {absent!r}: sys.modules[name] = None\n"
