@@ -34,14 +34,13 @@ from realm_core.living.scope import Scope
 from realm_core.living.state import LivingState
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.config import Normalisation
-from realm_core.model.device import fast_dtype, pick_device
+from realm_core.model.device import fast_dtype, pick_device, release_memory
 from realm_core.questions.answers import holds_answer
 from realm_core.serving.corpus import LivingCorpus, ServedCorpus, Wanted, best, nearest, open_corpus
 from realm_core.serving.english.topics import read_as
 from realm_core.serving.filled import Filling
 from realm_core.serving.gap_reading import as_question, filling_of, one_gap
 from realm_core.serving.mask_reading import MaskedSentence, MaskReading, masked_sentence
-from realm_core.serving.memory import release_memory
 from realm_core.serving.provenance import Answer
 from realm_core.serving.reading import BlockReading, SearchResult
 from realm_core.serving.retrieval import AskedQuestion, Retrieved, as_meant, retrieved
