@@ -131,8 +131,9 @@ def _attempt(
 
 
 def receipts_of(index: IndexGeneration) -> list[str]:
-    """The ids of the receipts of all purges of an index's corpus, whichever of its indexes answered then."""
-    found = Purge.objects.filter(index__in=[index, *indexes_beside(index)]).order_by("at", "pk")
+    """The ids of the receipts of all purges of an index's corpus, and of those that it has documents in common with."""
+    indexes = [index, *indexes_beside(index), *lineage.related(index)]
+    found = Purge.objects.filter(index__in=indexes).order_by("at", "pk")
     return [str(pk) for pk in found.values_list("pk", flat=True)]
 
 
