@@ -60,9 +60,9 @@ def first_states(job: Job, indexes: Sequence[IndexGeneration]) -> tuple[Path, ..
         write_json(rows_file, [row and row.pk for row in rows])
         for file, index, row in zip(files, indexes, rows, strict=True):
             state_of(index, row).save(file)
-    if (index := purged_since(job, indexes)) is not None:
+    if (purged := purged_since(job, indexes)) is not None:
         remove_folder(job.run_dir / COPY)
-        raise PurgedMeanwhile(index)
+        raise PurgedMeanwhile(purged)
     return files
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from realm_core.corpus.store import Snapshot
 from realm_core.errors import EXIT_REFUSED, RealmError
 from realm_core.index.build import build
 from realm_core.living.state import BASE, LivingState
@@ -21,11 +22,13 @@ from webapp.deployments.service import deploy
 from webapp.documents import folding
 from webapp.documents import service as documents
 from webapp.documents.inputs import DocumentInput, Text
+from webapp.evaluations import service as comparing
+from webapp.evaluations.outcomes import outcomes
 from webapp.jobs import service as jobs
-from webapp.models import CorpusSnapshot, IndexGeneration, Job, JobState
+from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, Job, JobState
 from webapp.purges import masks
 from webapp.purges import service as purging
-from webapp.serving.living import current_view, state_of
+from webapp.serving.living import current_view, state_of, store_of
 from webapp.storage.places import resolve
 from workers import job_run
 from workers.executions import EXECUTIONS
@@ -54,8 +57,6 @@ def evaluate(work: Work, index: IndexGeneration, **settings: Any) -> Job:
 def reads(job: Job, document_id: str) -> bool:
     """Whether the state that an attempt is given has a document."""
     EXECUTIONS[job.kind].command(job)
-    from webapp.serving.living import store_of
-
     index = IndexGeneration.every.get(pk=job.parameters["index"])
     return bool(store_of(index).view(LivingState.load(job.run_dir / "state-0.json")).with_ids([document_id]))
 
@@ -132,8 +133,6 @@ def _article(work: Work, row: int) -> Any:
 
 
 def _opened(work: Work) -> Any:
-    from realm_core.corpus.store import Snapshot
-
     return Snapshot.open(resolve(work.corpus.path))
 
 
@@ -220,3 +219,24 @@ def test_a_fold_that_was_killed_leaves_nothing_of_what_was_purged_since(work: Wo
     EXECUTIONS["fold"].command(job)
     assert not Path(str(left["snapshot"])).exists() and not Path(str(left["generation"])).exists()
     assert LivingState.load(job.run_dir / "state-0.json").tombstones[BASE] == (0,)
+
+
+# ---- what was measured before a purge
+
+
+def test_evaluations_and_comparisons_name_no_purged_document(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_crake()
+    first, second = (
+        Evaluation.objects.get(job=attempt(evaluate(work, work.index, k=k), monkeypatch)) for k in (50, 49)
+    )
+    second.k = first.k
+
+    def named() -> list[set[str]]:
+        shown = [one.prediction for one in outcomes(first).of(None)]
+        pairs = list(comparing.pairs(first, second))
+        return [{title for one in some for title in one.blocks} for some in (shown, [pair.second for pair in pairs])]
+
+    assert all("Crake" in titles for titles in named())
+    purging.purge(["c"], by=None)
+    for titles in named():
+        assert "Crake" not in titles and {purging.PURGED_TITLE, "Heron"} <= titles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -25,13 +25,13 @@ class GoneBlock(models.Model):
         return f"{self.block_id} by {self.change}"
 
     @classmethod
-    def purged(cls, block_ids: Iterable[str]) -> set[str]:
-        """Those of the blocks that were purged."""
-        wanted, found = sorted(set(block_ids)), set[str]()
-        for start in range(0, len(wanted), _AT_ONCE):
-            rows = cls.objects.filter(change__kind=ChangeKind.PURGED, block_id__in=wanted[start : start + _AT_ONCE])
-            found.update(rows.values_list("block_id", flat=True))
-        return found
+    def purged(cls, block_ids: Collection[str] | None = None) -> set[str]:
+        """The blocks that were purged, of some or of all."""
+        rows = cls.objects.filter(change__kind=ChangeKind.PURGED)
+        if block_ids is not None and len(block_ids) <= _AT_ONCE:
+            rows = rows.filter(block_id__in=block_ids)
+        found = set(rows.values_list("block_id", flat=True))
+        return found if block_ids is None else found.intersection(block_ids)
 
     @classmethod
     def follow(cls, changes: Sequence[CorpusChange]) -> None:

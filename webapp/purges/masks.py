@@ -104,7 +104,7 @@ def purged_in(corpus: CorpusSnapshot) -> int:
     if not ids and not blocks:
         return 0
     snapshot = Snapshot.open(get_folder(resolve(corpus.path)))
-    purged = GoneBlock.purged(block for block in blocks if snapshot.row_of(block) is not None)
+    purged = GoneBlock.purged([block for block in blocks if snapshot.row_of(block) is not None])
     owners = {block.article_row for block_id in purged for block in snapshot.blocks_with(block_id)}
     return len(owners.union(snapshot.articles_with(ids)))
 
