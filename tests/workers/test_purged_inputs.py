@@ -25,7 +25,7 @@ from webapp.documents.inputs import DocumentInput, Text
 from webapp.evaluations import service as comparing
 from webapp.evaluations.outcomes import outcomes
 from webapp.jobs import service as jobs
-from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, Job, JobState
+from webapp.models import PURGED_TITLE, CorpusSnapshot, Evaluation, IndexGeneration, Job, JobState
 from webapp.purges import masks
 from webapp.purges import service as purging
 from webapp.serving.living import current_view, state_of, store_of
@@ -239,4 +239,4 @@ def test_evaluations_and_comparisons_name_no_purged_document(work: Work, monkeyp
     assert all("Crake" in titles for titles in named())
     purging.purge(["c"], by=None)
     for titles in named():
-        assert "Crake" not in titles and {purging.PURGED_TITLE, "Heron"} <= titles
+        assert "Crake" not in titles and {PURGED_TITLE, "Heron"} <= titles

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from realm_core.evaluation.predictions import Prediction, read_predictions
-from webapp.models import Evaluation, GoneBlock
-from webapp.purges.service import PURGED_TITLE
+from webapp.models import PURGED_TITLE, Evaluation, GoneBlock
 from webapp.storage.places import resolve
 
 

@@ -33,9 +33,9 @@ from webapp.models import (
     IndexGeneration,
     ModelVersion,
 )
-from webapp.purges.service import emptied, record_purged
+from webapp.purges.recording import emptied, record_purged
 from webapp.serving.embedding import embedding_of
-from webapp.serving.living import indexes_beside, indexes_of, opened, store_of
+from webapp.serving.living import fetch_files, indexes_beside, indexes_of, opened, store_of
 from webapp.serving.states import advanced, repeated
 from webapp.storage.places import resolve
 
@@ -66,8 +66,7 @@ def unmasked_purges(index: IndexGeneration) -> UnmaskedPurges | None:
     if not purged and not elsewhere:
         return None
     row = index.state_now()
-    for path in (index.path, index.corpus.path):
-        get_folder(resolve(path))
+    fetch_files(index)
     view = opened(index, row)
     places = view.with_ids(purged)
     put_anywhere = _last(_changes_beside(index).filter(kind__in=_PUT, document__document_id__in=places))

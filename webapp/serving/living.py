@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from realm_core.errors import EngineUnavailable, RealmError
+from realm_core.object_store import get_folder
 from realm_core.text.language import MODELS_LANGUAGE
 from realm_core.text.language_codes import language_code
 from webapp.models import CorpusSnapshot, CorpusState, Deployment, IndexGeneration
@@ -53,6 +54,12 @@ def indexes_of(corpus: CorpusSnapshot) -> list[IndexGeneration]:
     name = resolve(corpus.path).parent.name
     every = IndexGeneration.every.select_related("corpus", "model")
     return [one for one in every if resolve(one.corpus.path).parent.name == name]
+
+
+def fetch_files(index: IndexGeneration) -> None:
+    """Get the files of an index and of its corpus from the object store, where they are not here. RealmError."""
+    for path in (index.path, index.corpus.path):
+        get_folder(resolve(path))
 
 
 def current_states(index: IndexGeneration) -> list[LivingState]:
