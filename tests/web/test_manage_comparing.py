@@ -50,6 +50,13 @@ def test_counts_and_difference_are_of_the_questions(both: tuple[Evaluation, Eval
         assert [pair.second.prediction for pair in comparing.compare(*both, show=show).shown] == [said]
 
 
+def test_two_versions_of_a_model_are_told_apart(both: tuple[Evaluation, Evaluation], staff: Person) -> None:
+    first, second = both
+    ModelVersion.objects.filter(pk=second.model_id).update(name=first.model.name, version="0f3a9c1b")
+    page = text_of(staff.client.get(f"/manage/compare/{first.pk}/{second.pk}/"))
+    assert f"{first.model.name}: {first.model.version} and 0f3a9c1b" in page and "B 0f3a9c1b" in page
+
+
 def test_only_the_same_questions_are_compared(both: tuple[Evaluation, Evaluation]) -> None:
     first, second = both
     other = measured(second.model, first.index, question_set("other"), ANSWERS)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ until a person brings them over (`bring`). A schedule does so before it deploys 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib.auth.models import User
@@ -18,6 +18,7 @@ from webapp.documents import lineage, service
 from webapp.documents.inputs import MOST_DOCUMENTS, ReadDocument
 from webapp.models import CorpusChange, Deployment, Document, DocumentStatus, IndexGeneration
 from webapp.serving.living import active, opened
+from webapp.text import counted
 
 if TYPE_CHECKING:
     from realm_core.living.documents import LivingDocument
@@ -44,13 +45,26 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Brought:
-    """The result of bringing edits over. left_out: a sentence for each document that has a twin."""
+    """The result of bringing edits over. left_out: a sentence for each document that has a twin.
+
+    there: the number of documents whose edit, or a later one, the corpus had already.
+    """
 
     changes: tuple[CorpusChange, ...] = ()
     left_out: tuple[str, ...] = ()
+    there: int = 0
 
     def __len__(self) -> int:
         return len(self.changes)
+
+    def __str__(self) -> str:
+        there = f"the edits of {counted(self.there, 'document')} are there already." if self.there else ""
+        if self.changes:
+            were = "was" if len(self) == 1 else "were"
+            return f"{counted(len(self), 'document')} {were} brought over{f'; {there}' if there else '.'}"
+        if there:
+            return f"Nothing was brought over: {there}"
+        return "Nothing was brought over."
 
 
 _MOST_LOOKED_AT: Final = 50  # deployments, the latest first
@@ -139,8 +153,13 @@ def _has_edit(here: LivingDocument, row: Document, own: Collection[str]) -> bool
 
 def bring(*, by: User | None) -> Brought:
     """Bring the waiting edits over, at most `MOST_DOCUMENTS` documents at a time. Raises the errors of an edit."""
-    found = waiting()
-    return Brought() if found is None else _brought(found, by=by)
+    index = active().index
+    earlier = _earlier(index)
+    if earlier is None:
+        return Brought()
+    found = _waiting(earlier, index)
+    edited = Document.objects.filter(index=earlier).exclude(status=DocumentStatus.PURGED).count()
+    return replace(_brought(found, by=by), there=edited - len(found) - len(found.twins))
 
 
 def carry(earlier: IndexGeneration, later: IndexGeneration, *, by: User | str | None) -> Brought:

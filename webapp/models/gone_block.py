@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Final
 
-from django.db import models
+from django.db import connection, models
 from django.db.models import Exists, OuterRef, Q
 
 from webapp.models.answer import AskedAnswer, EvidenceBlock
@@ -63,10 +63,18 @@ class GoneBlock(models.Model):
         """
         ids = [evidence["block_id"] for evidence in asked.payload["evidence"]]
         since = _since(asked.created_at, asked.deployment.index_id)
-        known = GoneBlock.objects.filter(block_id__in=ids)
-        if not known.exists():  # nearly always, and in a third of the time
+        if not cls._any_of(ids):  # nearly always, and in a tenth of the time
             return {}
-        return {one.block_id: one.change for one in known.filter(since).select_related("change")}
+        known = GoneBlock.objects.filter(since, block_id__in=ids).select_related("change")
+        return {one.block_id: one.change for one in known}
+
+    @classmethod
+    def _any_of(cls, ids: Sequence[str]) -> bool:
+        """Whether one of these blocks was removed; each answer asks. Django takes longer to write this than it runs."""
+        with connection.cursor() as cursor:
+            places = ", ".join(["%s"] * len(ids))
+            cursor.execute(f"SELECT 1 FROM {cls._meta.db_table} WHERE block_id IN ({places or 'NULL'}) LIMIT 1", ids)
+            return cursor.fetchone() is not None
 
     @classmethod
     def in_any_evidence(cls) -> Exists:

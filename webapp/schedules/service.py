@@ -126,9 +126,10 @@ def follow(job: Job, corpus_name: str, *, deploy: bool) -> Schedule:
 
 
 def run_now(schedule: Schedule, *, by: User | str | None) -> Job | None:
-    """Run it now, whatever the time. None: no job was started; `last_outcome` says why."""
+    """Run it now, whatever the time. None: no job was started; the first of its `runs` says why."""
     job = _step(partial(_run, schedule, _model_of(schedule), by=by))
-    AuditEntry.record("schedule.run", schedule, by=by, job=job, schedule=schedule.pk, outcome=schedule.last_outcome)
+    outcome = schedule.runs[0].outcome if schedule.runs else ""
+    AuditEntry.record("schedule.run", schedule, by=by, job=job, schedule=schedule.pk, outcome=outcome)
     return job
 
 
@@ -254,20 +255,22 @@ class _NextStep:
 def _run(
     schedule: Schedule, model: ModelVersion | None, ready: PairCheck | None, *, by: User | str | None
 ) -> Job | None:
-    """Start a run of the schedule, unless one is in progress; record its outcome. None: it has started no job."""
-    last = schedule.last_job
-    several = schedule.ingest or schedule.questions is not None  # only one run at a time goes through several stages
-    if several and schedule.stage != ScheduleStage.REST and last is not None and last.is_active:
-        schedule.last_outcome = f"The run before is not over: job {last.pk} is {ScheduleStage(schedule.stage).label}."
-        schedule.save(update_fields=["last_outcome"])
+    """Start a run of the schedule, unless one is under way; record its outcome. None: it has started no job."""
+    # What the scheduler has noted since it was read would be overwritten.
+    schedule.refresh_from_db(from_queryset=Schedule.objects.select_for_update(of=("self",)))
+    one_at_a_time = schedule.trigger != Trigger.NEW_MODEL or schedule.questions is not None  # else one for each model
+    if one_at_a_time and schedule.is_under_way:
+        says = f"Not started: the run before is not over. It is {ScheduleStage(schedule.stage).label}."
+        schedule.keep_run(timezone.now(), says, job=schedule.last_job)
         return None
+    schedule.keep_last_run()
     schedule.ingested_by, schedule.corpus, schedule.answering = None, None, Deployment.active()
     schedule.stage, by_others = ScheduleStage.REST, False
     try:
         step = _begin(schedule, model, by, ready)
     except AlreadyActive as active:  # started by a person or another schedule; the stages behind it are still to come
         by_others, says = True, f"The same is being done already by job {active.job.pk}."
-        step = _NextStep(says, ScheduleStage(active.job.kind), active.job) if several else _NextStep(says)
+        step = _NextStep(says, ScheduleStage(active.job.kind), active.job)
         schedule.ingested_by = active.job if schedule.ingest else schedule.ingested_by
     except RealmError as error:
         step = _NextStep(str(error), failed=True)

@@ -144,7 +144,7 @@ def foreign_language_of(block_id: str, view: CorpusView | None) -> str | None:
     """The code of the language of a block's document, as `answering_view` has it; None if unknown or the models'."""
     if view is None:
         return None
-    language = next((view.document(block.article_row).language for block in view.blocks_with(block_id)), "")
+    language = next((view.metadata(row)["language"] for row in view.articles_with(block_id)), "")
     code = language_code(language)
     return code if code not in ("", MODELS_LANGUAGE) else None
 

@@ -226,6 +226,39 @@ def test_timed_out_or_disconnected_requests_cost_nothing(
     assert told in ([(1, 2), (0, 0), (1, 0)], [(1, 2), (0, 1), (1, 0)])
 
 
+@pytest.mark.parametrize("others_listen", [False, True])
+def test_a_batch_is_read_on_only_while_a_client_of_it_is_connected(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, others_listen: bool
+) -> None:
+    engine = engine_of(deployment)
+    held, gone, read = Held(engine, monkeypatch), threading.Event(), list[str]()
+    answer = engine._reading.answer
+
+    def leaves_after_the_first(question: str, *about: Any) -> Answer:
+        read.append(question)
+        if question == "first":
+            gone.set()
+        return answer(question, *about)
+
+    monkeypatch.setattr(engine._reading, "answer", leaves_after_the_first)
+    with ThreadPoolExecutor(8) as pool:
+        pool.submit(engine.ask, "hold")
+        assert held.busy.wait(60)
+        futures = []
+        for number, question in enumerate(("first", "second", "third")):
+            listens = (lambda: True) if others_listen and question == "third" else (lambda: not gone.is_set())
+            futures.append(pool.submit(engine.ask, question, as_typed=True, listens=listens))
+            wait_until(lambda number=number: engine.waiting == number + 1)  # type: ignore[misc]
+        held.release.set()
+        errors = [type(future.exception(60)) for future in futures]
+    engine.close()
+    assert held.batches == [["hold"], ["first", "second", "third"]]
+    if others_listen:
+        assert errors == [type(None)] * 3 and read == ["hold", "first", "second", "third"]
+    else:
+        assert errors == [type(None), EngineUnavailable, EngineUnavailable] and read == ["hold", "first"]
+
+
 def test_a_closed_engine_releases_its_memory_when_no_other_computes(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,7 +140,9 @@ class Command(OperatorCommand):
             )
 
     def _print_brought(self, brought: bringing.Brought) -> None:
-        self._print_changes(brought.changes)
+        if brought:
+            self._print_changes(brought.changes)
+        self.stdout.write(str(brought))
         for sentence in brought.left_out:
             self.stdout.write(sentence)
 
