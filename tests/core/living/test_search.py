@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -102,3 +103,14 @@ def test_runs_of_rows_are_named_by_their_ends(monkeypatch: pytest.MonkeyPatch) -
     mask_N = torch.zeros(ROWS, dtype=torch.bool)
     mask_N[3:90] = mask_N[200:ROWS] = True
     assert AllowedRows(mask_N, CPU).expression == "(row >= 3 and row < 90) or (row >= 200 and row < 500)"
+
+
+@pytest.mark.parametrize(("free_bytes", "exact"), [(4 * ROWS * DIMENSION, True), (4 * ROWS * DIMENSION - 1, False)])
+def test_a_gpu_with_room_for_the_vectors_searches_all(
+    vectors_ND: torch.Tensor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_bytes: int, exact: bool
+) -> None:
+    """Although the index has lists; half of the free memory is for the vectors, in float16."""
+    folder = generation(tmp_path / "g", vectors_ND, 200, wanted="ivf")
+    monkeypatch.setattr(living_search, "free_bytes", lambda device: free_bytes)
+    assert isinstance(open_base(folder, CPU), exact_search.ExactSearch) is exact
+    assert not isinstance(open_base(folder, CPU, "ivf"), exact_search.ExactSearch)
