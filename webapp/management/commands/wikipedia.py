@@ -1,10 +1,10 @@
-"""`manage.py wikipedia --language simple`: fetch the newest dump, and have it ingested and indexed by jobs."""
+"""`manage.py wikipedia --language simple`: fetch the newest dump, and have it ingested, indexed and deployed by jobs."""
 
 from __future__ import annotations
 
 import os
 import time
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from typing import Any, Final
 
 from realm_core.errors import RealmError
@@ -31,8 +31,8 @@ _LICENCE: Final = "CC BY-SA 4.0"
 
 
 class Command(OperatorCommand):
-    """Fetch the newest dump of a Wikipedia, and have it ingested, indexed and, if you want, deployed by jobs, the first
-    part of it first. First it says how long that takes. Killed while it fetches, the same command goes on.
+    """Fetch the newest dump of a Wikipedia, and have it ingested, indexed and, unless you say otherwise, deployed by
+    jobs, the first part of it first. First it says how long that takes. Killed while it fetches, the same command goes on.
     """
 
     stopped = "Stopped; the same command goes on from here."
@@ -44,7 +44,12 @@ class Command(OperatorCommand):
         parser.add_argument("--estimate", action="store_true", help="say how long it takes, and do nothing")
         parser.add_argument("--mbit", type=_mbit, default=0.0, help="of your connection a second (default: measured)")
         parser.add_argument("--anyway", action="store_true", help="begin even if the disk has less room than it takes")
-        parser.add_argument("--deploy", action="store_true", help="let each part answer as soon as it is indexed")
+        parser.add_argument(
+            "--deploy",
+            action=BooleanOptionalAction,
+            default=True,
+            help="let each part answer as soon as it is indexed (default); without, all of it is indexed and waits",
+        )
 
     def handle(self, *_args: Any, **options: Any) -> None:
         dump = dumps.newest(options["language"], mirror=options["mirror"], date=options["date"])
