@@ -199,7 +199,7 @@ def test_when_all_was_read_it_ends_even_if_the_record_says_a_part(chain: Schedul
     assert chain.stage == "" and chain.ingested_by is not None and not chain.ingested_by.parameters["articles_at_most"]
 
 
-@pytest.mark.parametrize("about", ["Edited documents", "Quality on trivia"])
+@pytest.mark.parametrize("about", ["Calibration", "Quality on trivia"])
 def test_no_doubt_but_that_it_was_never_measured_is_passed_over(
     chain: Schedule, monkeypatch: pytest.MonkeyPatch, about: str
 ) -> None:

@@ -23,6 +23,8 @@ from django.utils import timezone
 from realm_core.errors import RealmError
 from tests.core.corpus.dumps import dump, page
 from tests.web.documents.conftest import answering, deployed, folders  # noqa: F401  (fixtures)
+from webapp.documents import service as documents
+from webapp.documents.inputs import DocumentInput, Text
 from webapp.models import AuditEntry, CorpusSnapshot, Deployment, Job, Schedule
 from webapp.models.schedule import ScheduleStage
 from webapp.serving.engine import holder
@@ -324,6 +326,15 @@ def test_to_answer_soon_it_begins_with_a_part(
     call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}", *told)
     assert "ingests the first 2,000 articles of simplewiki" in capsys.readouterr().out
     assert Job.objects.get().parameters["articles_at_most"] == 2000 and Schedule.objects.get().deploy
+
+
+def test_it_says_that_documents_are_brought_over(
+    mirror: Mirror, estimating: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents.add([DocumentInput(Text("Turku is a city in Finland."), title="Turku")], by=None)
+    documents.remove(["Nile"], by=None)
+    call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}")
+    assert "1 document that was added to tiny, or changed in it, will be brought over." in capsys.readouterr().out
 
 
 def test_what_answers_is_never_replaced_by_less(

@@ -1,8 +1,8 @@
 """How a corpus grows that answers part by part: how many articles each part has, and which of them may answer.
 
 A part has eight times as many articles as the one before, and more than what answers: a site never answers from less
-than before. A dictionary's entries do not count: each is a line, and tens of thousands of them would put off a part that
-tells more. What a person deploys between two parts stays.
+than before. Entries of the dictionary do not count: each is a line, and tens of thousands of them would put off a part
+that tells more. What a person deploys between two parts stays.
 """
 
 from __future__ import annotations
