@@ -64,8 +64,9 @@ def snapshots(answering: Deployment, folders: tuple[Path, Path, Path], tmp_path:
     """Indexes of later snapshots of the corpus that answers, or of another one, by their texts."""
 
     def made(texts: dict[str, str], corpus_name: str = "tiny") -> IndexGeneration:
-        given = ((texts.get(f"id of {title}", title), title, text) for title, text in texts.items())
-        articles = [RawArticle(*one[:2], "", one[2]) for one in given if not one[1].startswith("id of ")]
+        titles = [one for one in texts if not one.startswith("id of ")]
+        at = "https://en.wikipedia.org/wiki/"
+        articles = [RawArticle(texts.get(f"id of {one}", one), one, f"{at}{one}", texts[one]) for one in titles]
         source = InMemorySource(articles, name=corpus_name)
         quiet = Activity(quiet=True)
         corpus = ingest(source, name=corpus_name, output=tmp_path / "corpora", activity=quiet, processes=1)
@@ -384,10 +385,13 @@ def test_a_removal_holds_for_no_page_of_that_number(answering: Deployment, parts
 
 
 def test_a_removal_holds_for_the_same_document(edited: None, snapshots: Snapshots) -> None:
-    """Two corpora may have one: the same id and title."""
+    """Two corpora may have one: the same id, and title or address."""
+    documents.change("Berlin", DocumentInput(Text("Berlin is a city."), title="The city of Berlin"), by=None)
     same = snapshots({**ARTICLES, "Oslo": "Oslo is in Norway."}, "wiki")
-    advance(same)
-    assert active() == same and show("Nile").status == "removed" and show("Mars").text == "Mars is red."
+    schedule = advance(same)
+    assert active() == same, schedule.last_outcome
+    assert show("Nile").status == "removed" and show("Mars").text == "Mars is red."
+    assert show("Berlin").about.title == "The city of Berlin"
 
 
 def test_a_schedule_leaves_edits_of_another_corpus_to_a_person(edited: None, snapshots: Snapshots) -> None:
