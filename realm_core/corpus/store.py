@@ -174,9 +174,16 @@ class Snapshot:
 
     def rows_from(self, address: str) -> Mask:
         """bool [N]: the blocks of the articles whose addresses begin with `address`."""
-        found_A = pc.starts_with(self._articles[2], address).to_numpy()
-        rows: Mask = found_A[self._blocks[1].to_numpy()]
+        rows: Mask = self._articles_from(address)[self._blocks[1].to_numpy()]
         return rows
+
+    def count_from(self, address: str) -> int:
+        """Number of the articles whose addresses begin with `address`."""
+        return int(self._articles_from(address).sum())
+
+    def _articles_from(self, address: str) -> Mask:
+        found_A: Mask = pc.starts_with(self._articles[2], address).to_numpy()
+        return found_A
 
     def titles(self, most: int) -> Iterator[str]:
         """Titles of the articles in order; where there are more than `most`, about so many, evenly spaced."""

@@ -2,7 +2,7 @@
 
     run_due ──▶ ingest, if wanted ──▶ index, if the snapshot has none ──▶ check, if wanted ──▶ deploy, if wanted
 
-A corpus of which only a part was ingested, as `manage.py wikipedia --deploy` does first, is followed by a larger part
+A corpus of which only a part was ingested, as `manage.py wikipedia` does first, is followed by a larger part
 until all of it is in (`growth.py`). Each stage is a job. `advance`, which the scheduler calls, continues when the job
 has ended; the schedule's row has the current stage, so a scheduler that dies loses nothing. An index is deployed only
 if it is found to answer no worse: what needs a person's confirmation is left to a person. What was edited in the corpus
@@ -381,9 +381,8 @@ def _check(
                 return _NextStep(f"{index.generation} is built. {stage.label.capitalize()}.", stage, started[0])
     if not schedule.deploy:
         refusal = ready.refusal if ready is not None and checked else ""
-        return _NextStep(
-            f"{index.generation} is built and waits to be deployed. {refusal}".strip(), failed=bool(refusal)
-        )
+        says = f"{index.generation} is built and waits to be deployed. {refusal}"
+        return _NextStep(says.strip(), failed=bool(refusal))
     wanted = _is_wanted(schedule)
     if wanted and not growth.is_larger(index.corpus, active):
         return _NextStep(f"{index.generation} is built, and has no more articles than what answers.")
@@ -400,7 +399,8 @@ def _check(
         raise not_ready from None
     except deploying.DeployedAlready as error:  # by a person, while it was measured
         return _NextStep(f"{index.generation} is built. {error}")
-    return _NextStep(f"{index.generation} is built and deployed, as deployment {deployment.pk}.")
+    says = f"{index.generation} is built and deployed, as deployment {deployment.pk}. {ready.brought}"
+    return _NextStep(says.strip())
 
 
 def _is_wanted(schedule: Schedule) -> bool:
