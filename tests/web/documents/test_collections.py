@@ -413,6 +413,7 @@ def test_language_models_read_nothing_of_it(asked: AskedAnswer, outsider: Person
     assert [block["title"] for block in kept["blocks"]] == ["Turku"]
 
 
+@pytest.mark.both_databases
 def test_what_was_kept_before_there_were_collections_is_of_that_of_its_corpus(deployed: Deployment) -> None:
     documents.add([VAULT], by=None)
     asked = AskedAnswer.objects.create(question="?", k=1, payload={}, deployment=deployed, latency_ms=1.0)
