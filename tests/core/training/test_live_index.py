@@ -1,4 +1,4 @@
-"""The trainer's side of a refresh: what it writes, what it takes, and that neither can trip it up."""
+"""The trainer's side of a refresh: the snapshots that it writes, the generations that it takes, and damage to both."""
 
 from __future__ import annotations
 

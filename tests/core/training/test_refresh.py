@@ -307,7 +307,7 @@ def test_a_builder_takes_a_gpu_that_no_process_of_the_training_has(
     for rank in range(processes):
         monkeypatch.setenv("LOCAL_RANK", str(rank))
         assert (place(torch.device(trained_on)) == torch.device(builds_on)) <= shared
-    assert refresh.builder_device("cpu", taken, activity) == CPU  # as somebody wishes
+    assert refresh.builder_device("cpu", taken, activity) == CPU  # a device that is given is used
 
 
 def test_a_pre_training_starts_its_builder_there(towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
