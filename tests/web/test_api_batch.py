@@ -58,7 +58,7 @@ def leave(response: StreamingHttpResponse) -> None:
     signals.request_finished.connect(close_old_connections)
 
 
-def test_a_database_that_goes_after_it_kept_an_answer_ends_no_stream(
+def test_a_database_error_after_an_answer_was_stored_does_not_end_the_stream(
     engine: FakeEngine, member: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, asked = GoneBlock.in_evidence, itertools.count()
@@ -142,7 +142,7 @@ def test_an_answer_stays_one_where_what_it_took_cannot_be_kept(
     assert "was not stored: disk I/O error" in caplog.text
 
 
-def test_a_question_that_cannot_be_answered_stops_no_other(client: Client, engine: FakeEngine) -> None:
+def test_a_question_that_fails_does_not_stop_the_others(client: Client, engine: FakeEngine) -> None:
     wrong = ["", {"question": "Who?", "k": 99}, {"k": 5}, 7, None, [], {"question": "Who?", "top_k": 3}, "x" * 1001]
     results = post(client, "ask/batch", {"questions": ["First?", *wrong, "Last?"]}).json()["results"]
     assert [("answer" in result) for result in results] == [True, *[False] * len(wrong), True]

@@ -144,7 +144,7 @@ def test_nobody_s_feedback_goes_with_their_account(member: Person) -> None:
     assert (only().by, only().right) == (None, True)
 
 
-def test_the_database_allows_one_word_of_a_session() -> None:
+def test_the_database_allows_one_feedback_of_a_session_on_an_answer() -> None:
     asked = stored.store()
     Feedback.objects.create(answer=asked, session_key="s", right=True)
     with pytest.raises(IntegrityError), transaction.atomic():

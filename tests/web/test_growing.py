@@ -143,7 +143,7 @@ def test_what_a_person_deploys_between_two_parts_stays(chain: Schedule, answers:
     assert chain.stage == "" and f"deployment {back.pk}, which it did not make, answers by now" in chain.last_outcome
 
 
-def test_a_fold_of_a_part_neither_stops_it_nor_counts_as_all_of_it(chain: Schedule) -> None:
+def test_a_fold_does_not_end_a_growing_corpus(chain: Schedule) -> None:
     ingested(chain, 1900, 0.01)
     indexed(chain)
     first = Deployment.objects.get(is_active=True).index

@@ -47,7 +47,7 @@ def test_keys_belong_to_who_asks(engine: FakeEngine, member: Person, staff: Pers
 
 
 @pytest.mark.parametrize("key", ["", "a b", "é", "x" * 256])
-def test_what_is_no_key(client: Client, engine: FakeEngine, key: str) -> None:
+def test_a_malformed_key_is_refused(client: Client, engine: FakeEngine, key: str) -> None:
     assert problem(ask(client, key), 400)["errors"][0]["field"] == "Idempotency-Key"
     assert engine.asked == []
 

@@ -262,7 +262,7 @@ def test_a_job_that_waits_is_sent_more_and_more_rarely(monkeypatch: pytest.Monke
 # ── Getting further, being interrupted ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_message_that_a_clock_marked_which_was_ahead_is_sent_again() -> None:
+def test_a_job_that_was_queued_by_a_clock_ahead_is_sent_again() -> None:
     job = job_in(JobState.QUEUED)
     ahead = timezone.now() + timedelta(hours=1)
     Job.objects.update(queued_at=ahead)

@@ -248,7 +248,7 @@ def test_what_took_its_place_since_the_check_is_not_replaced(now: Deployment, mo
     assert active is not None and active.note == "somebody else's"
 
 
-def test_what_measures_worse_needs_a_person_s_word_and_what_does_not_needs_none(now: Deployment) -> None:
+def test_a_pair_that_measures_worse_must_be_confirmed(now: Deployment) -> None:
     model, index = rival(now)
     questions = question_set()
     measured(now.model, now.index, questions, BETTER)

@@ -116,8 +116,8 @@ def test_a_question_can_be_taken_apart_afterwards(
         assert stage in page
 
 
-def test_what_an_answer_says_of_its_storing_stays(engine: FakeEngine, outsider: Person) -> None:
-    """What rendering took is known behind it: a header says that, and neither changes what the address gives."""
+def test_the_seconds_of_storing_are_kept_with_the_answer(engine: FakeEngine, outsider: Person) -> None:
+    """The time of rendering is known only afterwards: a header has it, and no later response of this address."""
     body = {"question": "Who directed it?"}
     response = outsider.client.post("/api/v1/ask", body, content_type="application/json")
     told = response.json()
@@ -193,7 +193,7 @@ def test_strangers_see_no_metrics(outsider: Person, member: Person, staff: Perso
     assert read(outsider.client, **far)
 
 
-def test_the_dashboard_and_the_alerts_are_of_what_there_is(engine: FakeEngine, outsider: Person) -> None:
+def test_the_dashboard_and_the_alerts_use_metrics_that_exist(engine: FakeEngine, outsider: Person) -> None:
     ask(outsider.client)
     Job.objects.create(kind="index", parameters={}, state=JobState.SUCCEEDED)
     response = outsider.client.get("/metrics")

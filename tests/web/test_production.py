@@ -125,8 +125,8 @@ def test_djangos_own_check_finds_nothing(tmp_path: Path, changed: dict[str, str]
     assert "Warning" not in said
 
 
-def test_a_server_for_oneself_may_do_without(tmp_path: Path) -> None:
-    """What is refused above is no matter where nobody else can come."""
+def test_a_server_for_this_machine_alone_starts_with_debug_and_a_short_key(tmp_path: Path) -> None:
+    """What is refused above is allowed where no other machine can connect."""
     given = environment(tmp_path, DEBUG="1", SECRET_KEY="short", ALLOWED_HOSTS="LOCALHOST,qa.localhost,[::1]")
     command = [sys.executable, "-c", "import webapp.settings"]
     assert subprocess.run(command, cwd=TOP, env=given, check=False).returncode == 0

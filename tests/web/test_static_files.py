@@ -39,7 +39,7 @@ def get(serve: StaticFilesMiddleware, name: str = "a.css", **headers: str) -> tu
 
 
 @pytest.mark.parametrize("text", [b"a" * 300, b"a", b""])
-def test_it_comes_whole_whatever_its_length_was(serve: StaticFilesMiddleware, folder: Path, text: bytes) -> None:
+def test_a_file_whose_length_changed_is_sent_whole(serve: StaticFilesMiddleware, folder: Path, text: bytes) -> None:
     path = folder / "a.css"
     path.write_bytes(b"b" * 100)
     status, content, tag = get(serve)

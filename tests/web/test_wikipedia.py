@@ -335,7 +335,7 @@ def test_what_answers_is_never_replaced_by_less(
     assert not Job.objects.get().parameters["articles_at_most"] and Schedule.objects.get().deploy
 
 
-def test_page_and_rest_say_how_much_is_in(
+def test_page_and_rest_say_which_share_of_wikipedia_the_corpus_has(
     answering: Deployment,  # noqa: F811
     client: Client,
 ) -> None:

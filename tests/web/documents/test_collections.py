@@ -204,7 +204,9 @@ def test_a_hidden_collection_is_refused_as_one_that_does_not_exist(
     assert page.status_code == 422 and f"There is no collection {name!r}." in unescape(page.content.decode())
 
 
-def test_questions_are_not_answered_from_it(board: Collection, outsider: Person, stranger: Client) -> None:
+def test_questions_of_others_are_not_answered_from_a_private_collection(
+    board: Collection, outsider: Person, stranger: Client
+) -> None:
     for client in (outsider.client, stranger):
         assert "Vault" not in titles(ask(client).json())
         assert ask(client, filters={"tags": ["keys"]}).json()["evidence"] == []
@@ -403,7 +405,7 @@ def test_a_block_of_it_cannot_be_named_as_evidence(asked: AskedAnswer, stranger:
     problem(stranger.post(address, word, content_type="application/json"), 400)
 
 
-def test_language_models_read_nothing_of_it(asked: AskedAnswer, outsider: Person) -> None:
+def test_language_models_read_nothing_of_a_private_collection(asked: AskedAnswer, outsider: Person) -> None:
     client = outsider.client
     assert call_tool(client, "read_block", block_id=vault_block(asked))["isError"]
     assert call_tool(client, "ask", question=QUESTION, collections=["board"])["isError"]
@@ -414,7 +416,7 @@ def test_language_models_read_nothing_of_it(asked: AskedAnswer, outsider: Person
 
 
 @pytest.mark.both_databases
-def test_what_was_kept_before_there_were_collections_is_of_that_of_its_corpus(deployed: Deployment) -> None:
+def test_older_documents_and_answers_get_the_collection_of_their_corpus(deployed: Deployment) -> None:
     documents.add([VAULT], by=None)
     asked = AskedAnswer.objects.create(question="?", k=1, payload={}, deployment=deployed, latency_ms=1.0)
     figures = dict.fromkeys(("prior", "likelihood", "posterior", "support"), 1.0)

@@ -181,7 +181,9 @@ def test_a_person_measures_it_with_the_edits_of_what_answers(
     assert view.with_ids(["turku", "Nile"]).keys() == {"turku"}
 
 
-def test_over_rest_too(edited: None, later: IndexGeneration, program: TokenClient) -> None:
+def test_a_measurement_over_rest_brings_waiting_edits_over(
+    edited: None, later: IndexGeneration, program: TokenClient
+) -> None:
     parameters = {"index": later.pk, "questions": question_set().pk}
     assert deploying.edits_wait(later)
     assert post(program, "jobs", {"kind": "evaluate", "parameters": parameters}).status_code == 201

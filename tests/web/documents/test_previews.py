@@ -145,7 +145,7 @@ def test_the_page_says_what_each_answer_becomes(asked: AskedAnswer, staff: Perso
     assert CorpusChange.objects.count() == 1 and AskedAnswer.objects.count() == 3
 
 
-def test_a_few_are_asked_and_equal_questions_once(
+def test_at_most_a_few_questions_are_asked_and_equal_ones_once(
     asked: AskedAnswer, staff: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(4):
@@ -215,7 +215,7 @@ def test_an_engine_that_is_not_ready(deployed: Deployment, staff: Person) -> Non
     assert "could not be asked anew. The model is being loaded" in page and "without it: 1 with" in page
 
 
-def test_each_is_asked_where_its_asker_may_look(asked: AskedAnswer, staff: Person) -> None:
+def test_each_question_is_asked_with_the_rights_of_its_asker(asked: AskedAnswer, staff: Person) -> None:
     Collection.objects.create(name="board", private=True)
     stored.store(asker=staff.user)
     looked = tried(replace(OTHER, collection="board"))
@@ -223,7 +223,9 @@ def test_each_is_asked_where_its_asker_may_look(asked: AskedAnswer, staff: Perso
     assert FILM.title in may[staff.user] and FILM.title not in may[None]
 
 
-def test_they_count_as_questions(asked: AskedAnswer, staff: Person, settings: LazySettings) -> None:
+def test_previews_count_against_the_limit_of_questions(
+    asked: AskedAnswer, staff: Person, settings: LazySettings
+) -> None:
     stored.store()
     assert tried(granted=lambda number: 1).why_not == "More questions are not allowed at this moment."
     assert len(tried(granted=lambda number: 1).asked) == 1

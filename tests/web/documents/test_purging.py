@@ -235,7 +235,7 @@ def test_a_purge_that_waited_for_another_begins_again(answering: Deployment, mon
     load_engine(Deployment.objects.get(pk=answering.pk)).close()
 
 
-def test_one_whose_commit_failed_has_not_happened(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_purge_whose_commit_fails_changes_nothing(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of a document that was removed before, which neither the old nor the new state names."""
     documents.add([TURKU], by=None)
     asked = ask("Where is Turku?", k=20)
@@ -320,7 +320,7 @@ def test_a_purge_that_died_is_finished_when_the_engine_is_loaded(
     assert "Turku" not in titles()
 
 
-def test_over_rest(answering: Deployment, staff: Person, client: Any) -> None:
+def test_documents_are_purged_over_rest(answering: Deployment, staff: Person, client: Any) -> None:
     client.force_login(staff.user)
     documents.add([TURKU], by=None)
     kept = client.get(f"/api/v1/answers/{ask('Where is Turku?').pk}").json()

@@ -49,7 +49,7 @@ def test_many_are_added_or_changed_by_one_edit(deployed: Deployment, program: To
 
 @pytest.mark.parametrize("moment", [(fetching, "fetched"), (service._Edit, "made"), (service._Edit, "_commit")])
 @pytest.mark.parametrize("address", ["bulk", "turku"])
-def test_what_is_not_given_is_as_somebody_else_leaves_it_meanwhile(
+def test_fields_that_are_not_given_keep_a_concurrent_change(
     address: str, moment: tuple[Any, str], deployed: Deployment, program: TokenClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def another() -> None:

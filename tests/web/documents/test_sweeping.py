@@ -239,7 +239,7 @@ def test_questions_are_answered_meanwhile(edited: Deployment) -> None:
     assert failures == [] and segments().isdisjoint(before)
 
 
-def test_a_backup_is_waited_for(edited: Deployment) -> None:
+def test_no_segment_is_removed_while_a_backup_runs(edited: Deployment) -> None:
     age()
     with keep_files(), pytest.raises(RealmError, match="backup"):
         sweeping.sweep(by="retention")

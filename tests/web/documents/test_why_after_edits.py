@@ -73,7 +73,7 @@ def test_what_said_it_was_removed(asked: AskedAnswer) -> None:
     assert detail.endswith("Documents changed since then. In today's corpus none of the first 1,000 passages says it.")
 
 
-def test_the_state_went_with_a_purge(asked: AskedAnswer) -> None:
+def test_causes_are_looked_for_in_today_s_corpus_once_a_purge_removed_the_state(asked: AskedAnswer) -> None:
     documents.add([OULU], by=None)
     later = ask("What is there?", k=2)
     assert "Traps" not in titles(later)

@@ -43,7 +43,7 @@ def test_a_confidence_says_whether_it_was_measured(outsider: Person, offset: flo
     assert said in _source(outsider, asked)
 
 
-def test_an_answer_is_led_by_its_confidence_alone(outsider: Person) -> None:
+def test_the_headline_shows_the_confidence_and_no_probability(outsider: Person) -> None:
     """Its probability may be small beside that of “no answer”, where only one of the blocks holds it."""
     calibrated = {"confidence_slope": 1.0, "confidence_offset": 3.0}
     source = _source(outsider, stored.store({**stored.payload(), **calibrated, "no_answer_probability": 0.479}))
@@ -287,7 +287,7 @@ def test_ids_that_it_has_not_are_ignored(outsider: Person) -> None:
     assert _normal(_source(outsider, asked, "0" * 32, "<script>", "")) == _normal(_source(outsider, asked))
 
 
-def test_htmx_gets_what_changes_and_the_reader_is_told(outsider: Person) -> None:
+def test_htmx_gets_the_changed_part_with_an_announcement_for_screen_readers(outsider: Person) -> None:
     source = _source(outsider, stored.store(), ODYSSEY[0].block_id, **{"HX-Request": "true"})
     assert "<html" not in source and "<textarea" not in source
     page = Page(source)
