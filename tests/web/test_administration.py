@@ -151,7 +151,7 @@ def test_pages_about_no_model(name: str, people: dict[str, Client]) -> None:
     assert people["admin"].get(address).status_code == OTHERS[name]
 
 
-def test_nobody_counts_feedback(people: dict[str, Client]) -> None:
+def test_the_plural_of_feedback_is_feedback(people: dict[str, Client]) -> None:
     page = people["superuser"].get("/admin/").content.decode()
     assert ">Feedback<" in page and "Feedbacks" not in page
 

@@ -258,7 +258,7 @@ def gone(engine: FakeEngine, short_line: None, monkeypatch: pytest.MonkeyPatch) 
     return gone
 
 
-def test_what_nobody_wants_any_more_is_not_computed(engine: FakeEngine, gone: threading.Event) -> None:
+def test_questions_of_a_closed_batch_are_not_computed(engine: FakeEngine, gone: threading.Event) -> None:
     results = asking.ask_many(map(CHECKED, questions(64)))
     next(results)
     results.close()  # type: ignore[attr-defined]
@@ -267,7 +267,7 @@ def test_what_nobody_wants_any_more_is_not_computed(engine: FakeEngine, gone: th
     assert len(engine.asked) <= 3  # those that two places had begun with
 
 
-def test_nothing_is_computed_for_who_hung_up(engine: FakeEngine, gone: threading.Event) -> None:
+def test_questions_of_a_disconnected_client_are_not_computed(engine: FakeEngine, gone: threading.Event) -> None:
     """The lanes are told who listens: their threads are outside of the request."""
     ours, theirs = socket.socketpair()
     with ours, theirs:

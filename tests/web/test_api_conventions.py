@@ -251,7 +251,7 @@ def test_pages_of_named_sites_may_call(client: Client, other_site: str, engine: 
     assert "Access-Control-Allow-Credentials" not in answer  # their pages act with a token, never with a cookie
 
 
-def test_nobody_else_may(client: Client, other_site: str) -> None:
+def test_other_origins_and_other_pages_get_no_cors_header(client: Client, other_site: str) -> None:
     for address, origin in (
         ("/api/v1/schema/", "https://evil.example"),
         ("/", other_site),

@@ -111,7 +111,7 @@ def test_a_newer_request_without_its_envelope(client: Client) -> None:
     assert response.status_code == 400 and response.json()["error"]["code"] == -32602
 
 
-def test_what_is_given_is_what_is_described(client: Client, engine: FakeEngine) -> None:
+def test_a_result_has_the_fields_of_its_description(client: Client, engine: FakeEngine) -> None:
     given = call(client, "tools/call", ASK).json()["result"]
     assert json.loads(given["content"][0]["text"]) == given["structuredContent"]
     assert given["structuredContent"].keys() == TOOLS["ask"].gives["properties"].keys()

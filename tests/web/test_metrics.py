@@ -154,7 +154,7 @@ def test_exact_repeats_are_not_computed_again(engine: FakeEngine, outsider: Pers
         assert told["timings_ms"].keys() != {"repeat"}
 
 
-def test_what_the_records_know(engine: FakeEngine, outsider: Person) -> None:
+def test_metrics_of_jobs_are_read_from_records(engine: FakeEngine, outsider: Person) -> None:
     job = Job.objects.create(kind="pretrain", parameters={}, state=JobState.RUNNING)
     for step, lag in ((10, 5.0), (20, 9.0)):
         values = {"pretrain.loss": 1.0, "pretrain.index_lag_steps": lag, "pretrain.index_lag_s": 2 * lag}
@@ -266,7 +266,7 @@ def test_several_processes_count_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("close", [True, False])
-def test_whether_anybody_listens(close: bool) -> None:
+def test_a_closed_connection_is_noticed(close: bool) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         current = Asking(ours)

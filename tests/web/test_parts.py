@@ -133,7 +133,7 @@ def test_a_whole_whose_parts_all_wait_stops_at_once(whole: Job) -> None:
 @pytest.mark.parametrize(
     ("before", "after"), [("queued", "stopped"), ("interrupted", "stopped"), ("running", "running")]
 )
-def test_what_runs_beside_a_whole_ends_with_it(whole: Job, before: str, after: str) -> None:
+def test_jobs_beside_a_whole_end_with_it(whole: Job, before: str, after: str) -> None:
     parts.run_beside(whole, [JobPart(JobKind.REFRESH, {})])
     whole.parts.update(state=before)
     parts.end_beside(whole)

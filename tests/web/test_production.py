@@ -247,7 +247,7 @@ def test_the_proxy_removes_the_names_that_a_client_claims(tmp_path: Path) -> Non
     assert "passed" in got and "admin" not in got
 
 
-def test_what_the_proxy_says_itself(site: tuple[int, int], tmp_path: Path) -> None:
+def test_responses_of_the_proxy_itself_have_the_security_headers(site: tuple[int, int], tmp_path: Path) -> None:
     with proxy(tmp_path, free_port()) as alone:  # no web server behind it
         answered = [ask(alone, "/"), ask(site[0], "/accounts/login/", "POST", b"x" * (LARGEST_BYTES + 1))]
     assert [(status, headers["Retry-After"]) for status, headers in answered] == [(502, "5"), (413, None)]

@@ -338,7 +338,7 @@ def test_what_a_removal_that_was_cut_short_has_left_goes_with_the_next(deployed:
     assert retention.removable() == []
 
 
-def test_one_that_cannot_be_removed_now_keeps_no_other(deployed: Deployment) -> None:
+def test_an_index_that_cannot_be_removed_does_not_keep_others(deployed: Deployment) -> None:
     olds = [generation(number, deployed) for number in range(4)]
     rule()
     resolve("indexes/.old-1.removed").write_text("in the place of the hidden folder")

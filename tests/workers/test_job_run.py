@@ -218,7 +218,7 @@ def _refuse(_job: Job) -> list[str]:
         (0, {"command": _refuse}, "The folder is gone."),
     ],
 )
-def test_what_runs_beside_its_whole_rests_instead_of_failing(
+def test_a_builder_is_interrupted_where_another_job_would_fail(
     ends: Callable[..., Job], status: int, told: dict[str, Any], error: str
 ) -> None:
     job = ends(status, kind=JobKind.REFRESH, **told)
@@ -319,7 +319,7 @@ def test_a_worker_that_lost_the_job_takes_no_device(gets: Callable[..., list[str
 
 
 @pytest.mark.parametrize(("values", "state"), [({"state": "stopping"}, "stopped"), ({"lease_owner": "you"}, "running")])
-def test_it_starts_nothing(
+def test_a_whole_that_was_stopped_or_lost_before_its_parts_starts_nothing(
     ends: Callable[..., Job], monkeypatch: pytest.MonkeyPatch, values: dict[str, str], state: str
 ) -> None:
     def shards(job: Job) -> Sequence[JobPart]:

@@ -150,7 +150,7 @@ def test_a_second_request_kills_what_has_not_ended(supervised: Starter, tmp_path
     assert not any(map(alive, children.values()))
 
 
-def test_what_dies_starts_again(supervised: Starter) -> None:
+def test_killed_programs_are_started_again(supervised: Starter) -> None:
     one = supervised()
     one.wait_for("Ready")
     before = one.children()

@@ -103,7 +103,9 @@ def test_it_is_what_the_change_leads_to(asked: AskedAnswer, tmp_path: Path) -> N
     assert one.outcome == (Outcome.OTHER_ANSWER if then.answer_text != asked.answer_text else Outcome.OTHER_BLOCK)
 
 
-def test_who_asks_meanwhile_is_answered_from_what_is_there(asked: AskedAnswer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_questions_during_a_preview_are_answered_from_the_current_state(
+    asked: AskedAnswer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     corpus, seen = current_corpus_id(), []
     wait = anew.wait
 
@@ -173,7 +175,7 @@ def test_without_time_the_closed_form_is_shown(
     assert everything(tmp_path) == before
 
 
-def test_what_takes_longer_is_left_and_the_rest_is_told(asked: AskedAnswer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_questions_over_the_time_limit_are_left_out(asked: AskedAnswer, monkeypatch: pytest.MonkeyPatch) -> None:
     stored.store(stored.payload(question="Who else?"))
     ask_of, release, left = asking.ask_of, threading.Event(), threading.Event()
 
@@ -234,7 +236,7 @@ def test_previews_count_against_the_limit_of_questions(
     assert "could not be asked anew. That was a lot of questions." in page_of(staff)
 
 
-def test_over_rest(asked: AskedAnswer, program: TokenClient, tmp_path: Path) -> None:
+def test_a_change_is_previewed_over_rest(asked: AskedAnswer, program: TokenClient, tmp_path: Path) -> None:
     stored.store()
     before, address = everything(tmp_path), "documents/film/touched"
     body = {"title": OTHER.title, "text": OTHER.source.text}  # type: ignore[union-attr]

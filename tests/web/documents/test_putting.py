@@ -79,7 +79,7 @@ def test_the_text_that_is_put_takes_the_place_of_one_of_meanwhile(
     assert (show("turku").text, show("turku").about.licence) == ("Another text.", "CC0")
 
 
-def test_what_is_put_together_has_no_version(deployed: Deployment, program: TokenClient) -> None:
+def test_a_bulk_put_takes_no_if_match(deployed: Deployment, program: TokenClient) -> None:
     for tags in ("*", '"0f6c3d9c4be1f2a3"'):
         done = program.put(
             "/api/v1/documents/bulk",

@@ -58,7 +58,7 @@ def test_another_document_was_added(asked: AskedAnswer) -> None:
     )
 
 
-def test_what_says_it_came_later(asked: AskedAnswer) -> None:
+def test_the_document_with_the_answer_was_added_later(asked: AskedAnswer) -> None:
     documents.add([OULU], by=None)
     cause, rank, detail = told(asked, "Oulu")
     assert (cause, rank) == ("not_in_corpus", None)
@@ -66,7 +66,7 @@ def test_what_says_it_came_later(asked: AskedAnswer) -> None:
     assert "In today's corpus the best passage that says it has rank " in detail
 
 
-def test_what_said_it_was_removed(asked: AskedAnswer) -> None:
+def test_the_document_with_the_answer_was_removed_later(asked: AskedAnswer) -> None:
     documents.remove(["traps"], by=None)
     cause, rank, detail = told(asked)
     assert (cause, rank) == ("not_retrieved", None)

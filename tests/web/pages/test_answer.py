@@ -302,7 +302,9 @@ def test_going_back_in_the_browser_gets_the_whole_page(outsider: Person) -> None
 
 
 @pytest.mark.parametrize(("likelihood", "shown"), [(0.0004, "< 0.1 %"), (0.0016, "0.2 %")])
-def test_what_came_nearest_has_one_figure_and_no_noise(outsider: Person, likelihood: float, shown: str) -> None:
+def test_the_nearest_readings_have_one_figure_and_unlikely_ones_are_summed(
+    outsider: Person, likelihood: float, shown: str
+) -> None:
     blocks = (
         Read("Mars", "Mars is the fourth planet from the Sun.", 1.0, {"fourth": likelihood, "Sun": 0.0003}, 0.99),
     )
@@ -371,7 +373,7 @@ def test_a_candidate_that_is_too_unlikely_is_named_but_not_given(outsider: Perso
     assert [text for _, text in page.all("mark")] == ["Stanley Kubrick"] * 2
 
 
-def test_where_the_prior_has_seen_the_text_the_retriever_has_its_own_number(outsider: Person) -> None:
+def test_under_joint_normalisation_the_retrievers_prior_is_shown_apart(outsider: Person) -> None:
     value = stored.payload(normalisation="joint")
     for evidence in value["evidence"]:
         evidence["retriever_prior"] = 0.2
