@@ -107,7 +107,7 @@ def test_the_log_names_each_answer_of_a_batch(
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_each_answer_of_a_batch_can_be_taken_apart(client: Client, engine: FakeEngine, streamed: bool) -> None:
-    """Also before its request is over: what an answer says when it is given, its address says for ever."""
+    """Also before its request is over; the stored answer equals the one that was sent."""
     body = {"questions": [*questions(3), ""]}
     response: Any = stream(client, body) if streamed else post(client, "ask/batch", body)
     results = map(json.loads, response.streaming_content) if streamed else iter(response.json()["results"])

@@ -171,7 +171,7 @@ def test_a_job_that_somebody_started_already_is_waited_for(chain: Schedule) -> N
 
 
 def test_when_all_was_read_it_ends_even_if_the_record_says_a_part(chain: Schedule) -> None:
-    """The snapshot of a part is that of the whole where no article stands behind it."""
+    """The last part equals the whole where no article follows it."""
     ingested(chain, 1900, 0.99)
     assert indexed(chain) is not None
     ended(chain, corpus=Deployment.objects.get(is_active=True).index.corpus_id)

@@ -105,7 +105,7 @@ def test_an_admin_whose_password_anybody_guesses_is_refused(
 
 
 def test_a_socket_is_there_for_a_proxy(tmp_path: Path) -> None:
-    """What is let pass for oneself alone is not where others come by way of a proxy."""
+    """Settings that are allowed on this machine alone are refused there, because others come through the proxy."""
     port, place = free_port(), tmp_path / "s"
     command = [word.replace(f"{HOST}:{port}", f"unix:{place}") for word in web(port).command]
     given = environment(tmp_path, DEBUG="1", SECRET_KEY="short", HTTPS="off")
@@ -176,7 +176,7 @@ def test_pages_through_the_proxy(site: tuple[int, int]) -> None:
 
 
 def test_plain_text_is_led_to_tls(site: tuple[int, int]) -> None:
-    """Whoever reaches the web server itself without TLS; what watches it is answered all the same."""
+    """Of the web server itself, without a proxy; health checks are answered without TLS."""
     for path, status in (("/accounts/login/", 301), ("/api/v1/answers", 301), ("/healthz", 200), ("/readyz", 503)):
         connection = HTTPConnection("localhost", site[1], timeout=30)
         connection.request("GET", path)

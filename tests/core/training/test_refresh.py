@@ -46,7 +46,7 @@ sys.exit(main())
 
 @pytest.fixture(autouse=True)
 def _no_giving_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A builder in a thread would lower the priority of the session: of all tests that come behind."""
+    """A builder in a thread would lower the priority of this process, and so of all later tests."""
     monkeypatch.setattr(refresh, "lower_priority", lambda niceness: None)
 
 

@@ -70,7 +70,7 @@ def answers() -> list[AskedAnswer]:
 
 
 def told(asked: AskedAnswer) -> list[tuple[str, str, Any]]:
-    """What the answer is and what it was read from, to five places."""
+    """The answer and its evidence, with figures to five decimal places."""
     answer = asked.payload["answer"]
     return [
         (answer["text"], "", pytest.approx(answer["probability"], abs=1e-5)),

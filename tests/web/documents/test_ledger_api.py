@@ -125,7 +125,7 @@ def test_changes_and_what_they_touched(program: TokenClient, asked: list[Any]) -
 def test_what_was_purged_later_is_told_by_the_receipt(
     program: TokenClient, asked: list[Any], added_again: bool
 ) -> None:
-    """None of the answers shows it any more, so their number is 0; what is added later is no matter."""
+    """No answer shows it any more, so their number is 0, also when a document of its id is added later."""
     assert program.delete("/api/v1/documents/films/2001").status_code == 204
     receipt = post(program, "purges", {"documents": ["films/2001"]}).json()
     assert receipt["answers"] == 3

@@ -117,7 +117,7 @@ def test_what_a_stored_answer_was_read_from_is_kept_as_long_as_the_answer(answer
 
 @pytest.mark.postgresql_first
 def test_only_answers_of_the_time_of_an_earlier_state_are_looked_at(answering: Deployment) -> None:
-    """Of many kept answers each would be read, every hour, while nobody can edit."""
+    """Otherwise each sweep would read all kept answers, while edits wait for its lock."""
     documents.add([TURKU], by=None)
     age()
     with CaptureQueriesContext(connection) as queries:
