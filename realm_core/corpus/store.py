@@ -7,7 +7,7 @@ file of id prefixes. All methods are thread-safe.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -157,6 +157,12 @@ class Snapshot:
             block_id, article_row, start, end = _values(self._blocks, block_row)
             blocks.append(_block(block_row, block_id, article_row, article, start, end))
         return blocks
+
+    def articles_with(self, ids: Collection[str]) -> list[int]:
+        """Rows of the articles that have one of these ids; in order."""
+        found = pc.is_in(self._articles[0], pa.array(list(ids), pa.string()))
+        rows: list[int] = pc.indices_nonzero(found).to_pylist()
+        return rows
 
     def articles_matching(self, expression: str) -> Iterator[int]:
         """Rows of the articles whose text contains a match of an RE2 expression, ignoring case; in order."""

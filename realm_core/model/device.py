@@ -37,6 +37,11 @@ def fast_dtype(device: torch.device) -> torch.dtype:
     return torch.bfloat16 if capable else torch.float32
 
 
+def free_bytes(device: torch.device) -> int:
+    """The free memory of a GPU; 0 for the CPU."""
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
+
+
 def release_memory() -> None:
     """Release to the system what the process and the GPU keep after large objects were freed.
 

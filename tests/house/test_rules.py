@@ -291,9 +291,14 @@ def test_the_drawing_of_the_rooms_has_the_arrows_of_the_imports() -> None:
         assert re.search(rf"\b{names[0]} imports (\S+ and )?{names[1]}( and \S+)?\.( |$)", description), names
 
 
-def test_the_architecture_names_every_module_that_may_start_a_process() -> None:
+def unnamed_in_child_processes(names: set[str]) -> list[str]:
+    """Those that this chapter of the architecture does not name."""
     text = (TOP / "docs" / "architecture.md").read_text(encoding="utf-8")
     chapter = text.split("### Child processes\n")[1].split("\n## ")[0]
+    return [name for name in sorted(names) if f"`{name}`" not in chapter]
+
+
+def test_the_architecture_names_every_module_that_may_start_a_process() -> None:
     starting = {
         path.relative_to(TOP).as_posix().removeprefix("realm_core/")
         for path in SOURCES
@@ -301,8 +306,16 @@ def test_the_architecture_names_every_module_that_may_start_a_process() -> None:
         if path.parent != TOP / "realm_core" / "runs"
         if any(module == "subprocess" for module, _ in imports(path))
     }
-    unnamed = [name for name in sorted(starting) if f"`{name}`" not in chapter]
-    assert starting and not unnamed, unnamed
+    assert starting and not unnamed_in_child_processes(starting)
+
+
+def test_the_architecture_names_every_file_that_a_worker_adds_to_a_run_folder() -> None:
+    files = {
+        name.replace("{number}", "0")
+        for path in (TOP / "workers").glob("*.py")
+        for name in re.findall(r'(?:run_dir|folder\.path) / f?"([^"]+)"', path.read_text(encoding="utf-8"))
+    }
+    assert files and not unnamed_in_child_processes(files)
 
 
 def imports_of_room(room: str) -> Iterator[tuple[str, str]]:

@@ -35,6 +35,7 @@ from webapp.evaluations import service as comparing
 from webapp.models import AuditEntry, CorpusSnapshot, CorpusState, Deployment, Evaluation, IndexGeneration, ModelVersion
 from webapp.purges import masks
 from webapp.refusals import StateConflict
+from webapp.serving.living import fetch_files
 from webapp.serving.states import EditConflict
 from webapp.storage.places import resolve
 from webapp.text import counted
@@ -179,8 +180,7 @@ def bring_edits(index: IndexGeneration, *, by: User | str) -> None:
 
 
 def _carry(earlier: IndexGeneration, index: IndexGeneration, by: User | str) -> None:
-    for path in (earlier.path, earlier.corpus.path):
-        get_folder(resolve(path))
+    fetch_files(earlier)
     bringing.carry(earlier, index, by=by)
 
 

@@ -10,6 +10,7 @@ from webapp.models.deployment import Deployment
 from webapp.models.document import (
     BASE_FORMAT,
     GONE,
+    PURGED_TITLE,
     ChangeKind,
     CorpusChange,
     CorpusState,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Final
 
 from django.db import connection, models
 from django.db.models import Exists, OuterRef, Q
 
 from webapp.models.answer import AskedAnswer, EvidenceBlock
 from webapp.models.document import ChangeKind, CorpusChange
+
+_AT_ONCE: Final = 500  # ids in one query
 
 
 class GoneBlock(models.Model):
@@ -22,17 +25,22 @@ class GoneBlock(models.Model):
         return f"{self.block_id} by {self.change}"
 
     @classmethod
+    def purged(cls, block_ids: Collection[str] | None = None) -> set[str]:
+        """The blocks that were purged, of some or of all."""
+        rows = cls.objects.filter(change__kind=ChangeKind.PURGED)
+        if block_ids is not None and len(block_ids) <= _AT_ONCE:
+            rows = rows.filter(block_id__in=block_ids)
+        found = set(rows.values_list("block_id", flat=True))
+        return found if block_ids is None else found.intersection(block_ids)
+
+    @classmethod
     def follow(cls, changes: Sequence[CorpusChange]) -> None:
         """Record what the changes of one edit, already stored, did to blocks; called in the edit's transaction.
 
         A purged block stays one: that it is removed or changed elsewhere does not show it again.
         """
         gone = {block_id: change for change in changes for block_id in change.blocks_gone}
-        purged = set(
-            GoneBlock.objects.filter(change__kind=ChangeKind.PURGED, block_id__in=gone).values_list(
-                "block_id", flat=True
-            )
-        )
+        purged = cls.purged(gone)
         GoneBlock.objects.bulk_create(
             [
                 GoneBlock(block_id=block_id, change=change)

@@ -26,6 +26,7 @@ from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.listing import listed
 from webapp.documents.viewing import DocumentMissing, show
 from webapp.models import (
+    PURGED_TITLE,
     AskedAnswer,
     AuditEntry,
     CorpusChange,
@@ -37,6 +38,7 @@ from webapp.models import (
     Purge,
     Review,
 )
+from webapp.purges import recording
 from webapp.purges import service as purging
 from webapp.serving import living
 from webapp.serving.engine import EngineUnavailable, holder, load_engine
@@ -78,7 +80,7 @@ def test_nothing_is_left_of_a_purged_document(answering: Deployment, staff: Pers
     assert CorpusChange.objects.first().kind == "purged"  # type: ignore[union-attr]
     entry = AuditEntry.objects.filter(action="document.purge").get()
     assert entry.details == {"documents": ["turku"], "receipt": str(purge.pk)} and entry.name == "Stella"
-    assert show("turku").status == "purged" and show("turku").title == purging.PURGED_TITLE
+    assert show("turku").status == "purged" and show("turku").title == PURGED_TITLE
     assert "turku" not in {one.document_id for one in listed(count=100).documents}
     assert "Turku" not in titles()
 
@@ -158,8 +160,8 @@ def test_an_answer_kept_behind_the_purge_is_cut_later(answering: Deployment) -> 
         posterior=1,
         support=0,
     )
-    assert purging.cut_purged() == 1 and holding("founded in 1280") == []
-    assert purging.cut_purged() == 0
+    assert recording.cut_purged() == 1 and holding("founded in 1280") == []
+    assert recording.cut_purged() == 0
 
 
 def test_what_is_not_there_changes_nothing(answering: Deployment) -> None:
@@ -262,8 +264,8 @@ def test_the_edits_above_another_index_are_rewritten_too(answering: Deployment, 
     assert "Turku" not in titles(asked)
     rows = Document.objects.filter(document_id="turku")
     assert {(row.index_id, row.status, row.title, row.licence) for row in rows} == {
-        (answering.index_id, "purged", purging.PURGED_TITLE, ""),
-        (another_index.pk, "purged", purging.PURGED_TITLE, ""),
+        (answering.index_id, "purged", PURGED_TITLE, ""),
+        (another_index.pk, "purged", PURGED_TITLE, ""),
     }
     deploy_confirmed(answering.index)
     assert show("oulu").text == "Oulu is a city." and show("turku").status == "purged"
@@ -287,12 +289,12 @@ def test_feedback_on_an_answer_is_not_kept_for_the_answer_that_a_purge_leaves(de
         Feedback.objects.create(answer=asked, session_key=f"{number}", block_id=ODYSSEY[0].block_id, **word, **about)
     told = Feedback.objects.order_by("session_key").values_list("right", "better_answer", "review", "use")
 
-    purging.cut({ODYSSEY[-1].block_id})  # it is the same answer without that
+    recording.cut({ODYSSEY[-1].block_id})  # it is the same answer without that
     assert AskedAnswer.objects.get().answer_text == asked.answer_text
     assert list(told.all()) == [
         (right, better, "waiting", "") for right, better in ((True, ""), (False, "Kubrick"), (False, ""))
     ]
-    purging.cut({ODYSSEY[0].block_id})
+    recording.cut({ODYSSEY[0].block_id})
     assert AskedAnswer.objects.get().answer_text != asked.answer_text
     assert list(told.all()) == [(None, "Kubrick", "waiting", "")] and Feedback.objects.get().block_id == ""
 
@@ -358,7 +360,7 @@ def test_the_pages(answering: Deployment, staff: Person, client: Any) -> None:
     assert all(f"<code>{one[:32]}<wbr>{one[32:]}</code>" in done.content.decode() for one in hashes)
     assert "purged on" in client.get(f"/answers/{asked.pk}/").content.decode()
     assert "It was purged on" in client.get("/manage/documents/document/?id=turku").content.decode()
-    assert purging.PURGED_TITLE in client.get("/manage/documents/?show=purged").content.decode()
+    assert PURGED_TITLE in client.get("/manage/documents/?show=purged").content.decode()
 
 
 def test_the_ledger_does_not_say_that_no_answer_had_read_it(answering: Deployment, staff: Person, client: Any) -> None:
