@@ -150,7 +150,7 @@ class JobRun:
             log.warning("Job %s: the lease was lost, its process was killed.", self._job.pk)
             return
         if status != EXIT_LOCKED:
-            remove_folder(self._job.run_dir / COPY)  # of a killed one: no text that is purged later stays there
+            remove_folder(self._job.run_dir / COPY)  # left by a killed process; a later purge would not find it
         self._insist(files.copy_metrics)
         self._insist(lambda: self._record(status, reason, files, several))
 

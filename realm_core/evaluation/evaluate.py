@@ -84,7 +84,7 @@ def _measure(task: Evaluate, activity: Activity) -> None:
             "questions": sha256_of_file(task.questions),
             # Files begun by earlier versions have no weight, and are continued.
             **({"lexical_weight": parts.lexical_weight} if parts.lexical_weight else {}),
-            **({} if as_typed else {"spelling": True}),  # likewise
+            **({} if as_typed else {"spelling": True}),  # likewise, files begun by earlier versions have none
             **({} if task.sample == 0 else {"sample": len(questions)}),
             **({WHY: True} if task.why else {}),
             CODE: answering_code(),

@@ -18,7 +18,7 @@ def displayed(text: str, start: int, end: int) -> tuple[int, int]:
     The partner is taken in if it is next to the span ('Mel" Blanc' becomes '"Mel" Blanc'); otherwise a mark at the
     span's edge is left out. An abbreviation keeps its full stop ("Washington, D.C."), and "The Hague" its article.
     """
-    # Each span of a reading comes here, and nearly all are as they are to be: what is looked at first costs little.
+    # Called for each span of a reading, nearly all of which need no change: the cheap checks come first.
     if text[start : start + 1] in _ARTICLE_LETTERS and (article := _ARTICLE.match(text, start, end)):
         start += article.end() - article.start()
     for opening, closing in _PAIRS if _MARK.search(text, start, end) else ():

@@ -99,7 +99,7 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(client: Client, told: dict
     assert Schedule.objects.get().at == time(2, 30)
 
 
-def test_it_is_checked_by_questions_to_measure_by_and_no_others(client: Client) -> None:
+def test_a_schedule_takes_no_question_set_for_training(client: Client) -> None:
     learnt = question_set("train", Purpose.LEARN)
     assert (
         "train is a set to train on"

@@ -162,7 +162,7 @@ def test_what_a_person_deploys_between_two_parts_stays(chain: Schedule, answers:
     assert chain.stage == "" and f"deployment {back.pk}, which it did not make, answers by now" in chain.last_outcome
 
 
-def test_a_fold_of_a_part_neither_stops_it_nor_counts_as_all_of_it(chain: Schedule) -> None:
+def test_a_fold_does_not_end_a_growing_corpus(chain: Schedule) -> None:
     ingested(chain, 1900, 0.01)
     indexed(chain)
     first = Deployment.objects.get(is_active=True).index
@@ -190,7 +190,7 @@ def test_a_job_that_somebody_started_already_is_waited_for(chain: Schedule) -> N
 
 
 def test_when_all_was_read_it_ends_even_if_the_record_says_a_part(chain: Schedule) -> None:
-    """The snapshot of a part is that of the whole where no article stands behind it."""
+    """The last part equals the whole where no article follows it."""
     ingested(chain, 1900, 0.99)
     assert indexed(chain) is not None
     ended(chain, corpus=Deployment.objects.get(is_active=True).index.corpus_id)

@@ -153,7 +153,7 @@ def test_what_a_person_deployed_during_the_last_check_is_not_deployed_again(qual
 
 
 @pytest.mark.parametrize("verdict", [Verdict.DOUBT, Verdict.BAD])
-def test_what_leaves_a_doubt_waits_for_a_person_and_is_said_whole(
+def test_a_pair_with_doubts_waits_for_a_person_with_all_reasons(
     monkeypatch: pytest.MonkeyPatch, staff: Person, verdict: Verdict
 ) -> None:
     says = " ".join(f"Reason {number:03} why it is not deployed." for number in range(20))
@@ -297,7 +297,7 @@ def test_a_scheduler_that_dies_leaves_it_due(monkeypatch: pytest.MonkeyPatch) ->
     assert Schedule.objects.get().due_at == due_at
 
 
-def test_nothing_new_is_said_and_not_built() -> None:
+def test_without_a_newer_snapshot_nothing_is_built_and_the_outcome_says_so() -> None:
     one = schedule()
     assert run_now(one, by=None) is None
     assert one.last_outcome.startswith("Nothing new to index: gen-1 is of the newest snapshot") and not one.last_job

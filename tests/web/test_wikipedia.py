@@ -165,7 +165,7 @@ def test_a_mirror_that_is_busy_for_a_while_is_asked_again(mirror: Mirror) -> Non
     assert mirror.asked == ["", *["bytes=200000-"] * 5]
 
 
-def test_one_that_stays_busy_is_given_up(mirror: Mirror) -> None:
+def test_a_mirror_that_stays_busy_is_given_up(mirror: Mirror) -> None:
     mirror.at_most, mirror.busy = 200_000, 9
     with pytest.raises(RealmError, match=r"status 503\. What came is kept"):
         fetch(newest("simple", mirror=mirror.url), nothing)
@@ -210,14 +210,14 @@ def test_a_mirror_without_ranges_begins_anew(mirror: Mirror) -> None:
     assert (sources_dir() / NAME).read_bytes() == CONTENT and mirror.asked == ["bytes=1000-"]
 
 
-def test_one_that_gives_nothing_is_given_up(mirror: Mirror) -> None:
+def test_a_mirror_that_sends_nothing_is_given_up(mirror: Mirror) -> None:
     mirror.at_most = 0
     with pytest.raises(RealmError, match="What came is kept"):
         fetch(newest("simple", mirror=mirror.url), nothing)
     assert len(mirror.asked) == 5 and NAME not in left()
 
 
-def test_what_is_not_what_the_mirror_says_is_removed(mirror: Mirror) -> None:
+def test_a_dump_of_another_checksum_or_length_is_removed(mirror: Mirror) -> None:
     dump = newest("simple", mirror=mirror.url)
     with pytest.raises(RealmError, match="SHA-1 is not the mirror's"):
         fetch(replace(dump, sha1="0" * 40), nothing)
@@ -337,7 +337,7 @@ def test_it_says_that_documents_are_brought_over(
     assert "1 document that was added to tiny, or changed in it, will be brought over." in capsys.readouterr().out
 
 
-def test_what_answers_is_never_replaced_by_less(
+def test_a_whole_wikipedia_that_answers_is_not_replaced_by_a_part(
     mirror: Mirror, estimating: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Next month's dump of a Wikipedia that answers is ingested as a whole."""
@@ -347,7 +347,7 @@ def test_what_answers_is_never_replaced_by_less(
     assert not Job.objects.get().parameters["articles_at_most"] and Schedule.objects.get().deploy
 
 
-def test_page_and_rest_say_how_much_is_in(
+def test_page_and_rest_say_which_share_of_wikipedia_the_corpus_has(
     answering: Deployment,  # noqa: F811
     client: Client,
 ) -> None:

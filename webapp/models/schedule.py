@@ -90,7 +90,7 @@ class Schedule(models.Model):
         default=False, help_text="Whether the last run failed, or its index was to be deployed and was not."
     )
     last_job = models.ForeignKey("webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
-    # What the present or last run is about; others may ingest, fold and deploy the same corpus meanwhile.
+    # The jobs and records of the present or last run: other jobs may ingest, fold and deploy the same corpus.
     ingested_by = models.ForeignKey(
         "webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, editable=False, related_name="+"
     )

@@ -122,7 +122,7 @@ def _attempt(
     with suppress(NotHeld):  # their files have gone already, and kept answers may still quote them
         embed = embedding_of(model)
         _, receipt = purge_files(store, state, ids, embed, others=others, check=check, commit=commit)
-    if not made and receipt is not None:  # an earlier purge of these died behind its commit: its files alone were left
+    if not made and receipt is not None:  # an earlier purge died after its commit; its files remained
         made += [one for one in index.purges.all() if one.document_ids == sorted(blocks)][:1]
     if not made:
         commit(state, receipt, [other for _, other in others])

@@ -82,8 +82,8 @@ def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
         after = _audited_settings(schedule)
         if earlier is not None:
             if all(getattr(earlier, name) == getattr(schedule, name) for name in _WHEN):
-                schedule.due_at = earlier.due_at  # who changes something else every hour does not put it off for ever
-            schedule.save(update_fields=[*after, "due_at"])  # a run goes on meanwhile, and notes how far it is
+                schedule.due_at = earlier.due_at  # an edit of other fields does not postpone the next run
+            schedule.save(update_fields=[*after, "due_at"])  # without the fields that a run under way writes
             before = _audited_settings(earlier)
             changed = {name: {"from": before[name], "to": after[name]} for name in after if after[name] != before[name]}
             if changed:
@@ -256,7 +256,7 @@ def _run(
     schedule: Schedule, model: ModelVersion | None, ready: PairCheck | None, *, by: User | str | None
 ) -> Job | None:
     """Start a run of the schedule, unless one is under way; record its outcome. None: it has started no job."""
-    # What the scheduler has noted since it was read would be overwritten.
+    # Read again, so that what the scheduler has written since is not overwritten.
     schedule.refresh_from_db(from_queryset=Schedule.objects.select_for_update(of=("self",)))
     one_at_a_time = schedule.trigger != Trigger.NEW_MODEL or schedule.questions is not None  # else one for each model
     if one_at_a_time and schedule.is_under_way:
@@ -268,7 +268,7 @@ def _run(
     schedule.stage, by_others = ScheduleStage.REST, False
     try:
         step = _begin(schedule, model, by, ready)
-    except AlreadyActive as active:  # started by a person or another schedule; the stages behind it are still to come
+    except AlreadyActive as active:  # started by a person or another schedule; the later stages are still to come
         by_others, says = True, f"The same is being done already by job {active.job.pk}."
         step = _NextStep(says, ScheduleStage(active.job.kind), active.job)
         schedule.ingested_by = active.job if schedule.ingest else schedule.ingested_by
@@ -369,7 +369,7 @@ def _check(
     active = Deployment.active()
     checked = ready is not None and (ready.index, ready.model, ready.instead_of) == (index, model, active)
     if schedule.questions is not None and not checked:  # else it was measured, and later edits brought over since
-        # Once a run: who edits all the time would have it measured anew for ever.
+        # Once in a run: otherwise constant edits would have it measured again without end.
         if schedule.stage not in (ScheduleStage.CHECK, ScheduleStage.CHECK_NOW) and deploying.edits_wait(index):
             raise _EditsWait(index, model, schedule.audit_name)
         candidates = [(ScheduleStage.CHECK, Candidate(model, index.corpus))]
@@ -415,7 +415,7 @@ def _next_part_or_end(schedule: Schedule, step: _NextStep, corpus: CorpusSnapsho
         return step
     parameters = carried_over(ingest)
     before = parameters.get("articles_at_most", 0)
-    if not before:  # all of it was read, and what was behind the part is no article
+    if not before:  # no limit: the whole source was read
         return step
     articles = growth.next_articles(before, corpus.share, Deployment.active())
     job = start(JobKind.INGEST, parameters | {"articles_at_most": articles}, by=by)

@@ -22,12 +22,12 @@ from functools import cached_property, lru_cache
 
 from realm_core.corpus.records import Block, Span
 from realm_core.questions.answers import normalise_answer
-from realm_core.salient.dates import FULL_MONTH
 from realm_core.serving.english.choices import Choices
 from realm_core.serving.english.expansions import abbreviations_in, expansion_around
 from realm_core.serving.english.kind_names import NameKind, kinds_asked_for
 from realm_core.serving.english.lists import enumeration_around, items_asked_for
 from realm_core.serving.naming import TITLE_ASIDE
+from realm_core.text.months import FULL_MONTH
 from realm_core.text.sentences import sentence_spans
 
 _ASKS_WHAT = re.compile(

@@ -111,7 +111,7 @@ def test_many_at_once_say_what_a_person_is_told(
     engine.close()
 
 
-def test_from_any_question_on_the_rest_is_the_same(
+def test_predictions_from_any_question_on_equal_those_of_all(
     dense: EngineRetrieving, reading: BlockReading, snapshot: Snapshot, asked: Path
 ) -> None:
     many = read_questions(asked)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -262,27 +264,36 @@ def test_a_batch_is_read_on_only_while_a_client_of_it_is_connected(
 def test_a_closed_engine_releases_its_memory_when_no_other_computes(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits, cleared = threading.Event(), threading.Event()
+    events: list[str] = []
+    waits = threading.Event()
 
-    def wait(most_s: float) -> None:
+    def sleep(seconds: float) -> None:
+        events.append("waits")
         waits.set()
-        computing.wait_for_quiet(most_s)
+        time.sleep(seconds)
 
-    monkeypatch.setattr("realm_core.serving.engine.wait_for_quiet", wait)
-    monkeypatch.setattr("realm_core.serving.engine.release_memory", cleared.set)
     engine, other = engine_of(deployment), engine_of(deployment)
     held = Held(engine, monkeypatch)
+    answer_when_released = engine._answer
+
+    def answer(batch: Sequence[Any]) -> None:
+        answer_when_released(batch)
+        events.append("answered")
+
+    monkeypatch.setattr(engine, "_answer", answer)
+    monkeypatch.setattr(computing, "time", SimpleNamespace(perf_counter=time.perf_counter, sleep=sleep))
+    monkeypatch.setattr("realm_core.serving.engine.release_memory", lambda: events.append("memory released"))
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(engine.ask, "hold")
         assert held.busy.wait(60)
         closing = pool.submit(other.close)
         try:
-            assert waits.wait(60) and not cleared.wait(0.5)
+            assert waits.wait(60)
         finally:
             held.release.set()
         assert first.result(60).question == "hold"
         closing.result(30)
-    assert cleared.is_set()
+    assert list(dict.fromkeys(events)) == ["waits", "answered", "memory released"]
     engine.close()
 
 

@@ -43,7 +43,7 @@ def titles() -> dict[str, str]:
     return {block["title"]: block["text"] for block in ask("What is there?", k=20).payload["evidence"]}
 
 
-def test_they_are_brought_over(another: IndexGeneration) -> None:
+def test_edits_are_brought_over_to_another_index(another: IndexGeneration) -> None:
     assert bringing.waiting() is None
     deploy(another)
     assert {"Nile", "Mars"} <= titles().keys() and "Turku" not in titles()
@@ -88,7 +88,7 @@ def test_what_was_only_moved_to_another_collection_is_brought_over(another: Inde
     assert show("Johann Sebastian Bach").about.collection == "board"
 
 
-def test_what_was_only_said_of_a_document_is_brought_over(another: IndexGeneration) -> None:
+def test_metadata_of_a_document_is_brought_over(another: IndexGeneration) -> None:
     first = Deployment.active()
     deploy(another)
     bringing.bring(by=None)

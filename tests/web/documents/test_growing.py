@@ -186,7 +186,9 @@ def test_a_person_measures_it_with_the_edits_of_what_answers(
     assert view.with_ids(["turku", "Nile"]).keys() == {"turku"}
 
 
-def test_over_rest_too(edited: None, later: IndexGeneration, program: TokenClient) -> None:
+def test_a_measurement_over_rest_brings_waiting_edits_over(
+    edited: None, later: IndexGeneration, program: TokenClient
+) -> None:
     parameters = {"index": later.pk, "questions": question_set().pk}
     assert deploying.edits_wait(later)
     assert post(program, "jobs", {"kind": "evaluate", "parameters": parameters}).status_code == 201
@@ -230,7 +232,7 @@ def test_what_is_edited_while_a_pair_is_prepared_is_there_too(
     assert show("Mars").status == "removed" and show(BACH).about.collection == "tiny"
 
 
-def test_whoever_edits_all_the_time_puts_it_off(
+def test_constant_edits_put_the_deployment_off(
     edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold, numbers = masks.mask_purged, iter(range(99))
@@ -275,7 +277,7 @@ def test_an_edit_that_a_deployment_overtakes_is_made_above_that(
     assert "Mars" not in current_view().with_ids(["Mars", "Nile"])
 
 
-def test_what_was_removed_stays_so_where_it_was_away_for_a_while(edited: None, snapshots: Snapshots) -> None:
+def test_a_removed_document_stays_removed_when_a_later_corpus_has_it_again(edited: None, snapshots: Snapshots) -> None:
     without = {title: text for title, text in ARTICLES.items() if title != "Nile"}
     advance(snapshots({**without, "Oslo": "Oslo is in Norway."}))
     assert show("Nile").status == "removed"

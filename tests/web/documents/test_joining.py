@@ -246,7 +246,7 @@ def test_the_receipt_names_what_still_holds_it_in_whole_and_parts(
 def test_what_was_brought_over_to_another_corpus_is_purged_there_before_it_answers(
     answering: Deployment, handbook: IndexGeneration
 ) -> None:
-    """As one who goes back to it would else see."""
+    """Otherwise a roll-back to that index would show the purged document."""
     documents.add([DocumentInput(Text("The mole of Turku is 90 m long."), "mole", "Mole")], by=None)
     tiny = answering.index
     deploy_confirmed(handbook)

@@ -66,7 +66,7 @@ def holding(words: str) -> list[str]:
     return found
 
 
-def test_nothing_of_it_is_left(answering: Deployment, staff: Person) -> None:
+def test_nothing_is_left_of_a_purged_document(answering: Deployment, staff: Person) -> None:
     documents.add([TURKU], by=staff.user)
     first = ask("Where is Turku?", k=20)
     documents.change("turku", LATER, by=staff.user)
@@ -129,7 +129,7 @@ def test_a_passage_of_another_document_stays_with_it(answering: Deployment) -> N
     assert purge.answers == 0 and asked.purged_at is None and show("other").text
 
 
-def test_of_what_came_with_the_corpus_the_receipt_says_what_is_left(answering: Deployment) -> None:
+def test_the_receipt_of_an_ingested_document_names_what_still_holds_it(answering: Deployment) -> None:
     asked = ask("Where is the Nile?", k=20)
     [block] = [one for one in asked.payload["evidence"] if one["title"] == "Nile"]
     purge = purging.purge(["Nile"], by=None)
@@ -237,7 +237,7 @@ def test_a_purge_that_waited_for_another_begins_again(answering: Deployment, mon
     load_engine(Deployment.objects.get(pk=answering.pk)).close()
 
 
-def test_one_whose_commit_failed_has_not_happened(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_purge_whose_commit_fails_changes_nothing(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of a document that was removed before, which neither the old nor the new state names."""
     documents.add([TURKU], by=None)
     asked = ask("Where is Turku?", k=20)
@@ -281,7 +281,7 @@ def test_its_passages_are_found_through_no_feedback(answering: Deployment) -> No
     assert articles.in_its_corpus(block["block_id"], asked, hidden=()) is None
 
 
-def test_what_was_said_of_an_answer_is_not_said_of_what_it_becomes(deployed: Deployment) -> None:
+def test_feedback_on_an_answer_is_not_kept_for_the_answer_that_a_purge_leaves(deployed: Deployment) -> None:
     """Else a right answer would teach the one that is left."""
     asked = stored.store()
     about = {"review": Review.ACCEPTED, "use": f"It is in passage 1, which was read: {ODYSSEY[0].title}."}
@@ -322,7 +322,7 @@ def test_a_purge_that_died_is_finished_when_the_engine_is_loaded(
     assert "Turku" not in titles()
 
 
-def test_over_rest(answering: Deployment, staff: Person, client: Any) -> None:
+def test_documents_are_purged_over_rest(answering: Deployment, staff: Person, client: Any) -> None:
     client.force_login(staff.user)
     documents.add([TURKU], by=None)
     kept = client.get(f"/api/v1/answers/{ask('Where is Turku?').pk}").json()
