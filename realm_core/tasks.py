@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from realm_core.corpus.tasks import Ingest
-from realm_core.evaluation.tasks import Calibrate, Compare, Curves, Evaluate
+from realm_core.evaluation.tasks import Calibrate, Compare, Evaluate
 from realm_core.index.tasks import CountWordpieces, Index, IndexShard, ShipVectors, ToMilvus
 from realm_core.living.tasks import Fold, Join
 from realm_core.model.tasks import Combine, Export, Import
@@ -52,7 +52,6 @@ TASKS: Final[tuple[type[Task], ...]] = (
     Ablate,
     Calibrate,
     Compare,
-    Curves,
     Combine,
     Export,
     Ask,

@@ -151,7 +151,7 @@ class Kind:
             if name not in wrong and not known[name].limit.may_be_typed(value):
                 wrong[name] = f"must be {known[name].limit.says}, not {quoted(value)}."
         unknown = dict.fromkeys(map(printable, values), "is no parameter of this kind of job.")
-        # What does not belong together is told beside wrong settings, which then count as left out.
+        # Fields that do not fit each other are reported beside wrong values, which count as left out here.
         right = {name: value for name, value in given.items() if not any(_is_of(one, name) for one in wrong)}
         likely = made or try_make(self.task, {**fixed, **nested(self.task, right)})[0]
         apart = {} if likely is None else self._apart(records, likely)

@@ -89,7 +89,7 @@ class _Request(Request):  # type: ignore[misc]  # gunicorn has no types
             raise
 
 
-RequestParser.mesg_class = _Request  # it has no setting for this
+RequestParser.mesg_class = _Request  # gunicorn has no setting for this
 
 
 class _Connection(TConn):  # type: ignore[misc]  # gunicorn has no types
@@ -97,11 +97,11 @@ class _Connection(TConn):  # type: ignore[misc]  # gunicorn has no types
     connections; here the thread that served the request has waited (`_linger`)."""
 
     def close(self, graceful: bool = False) -> None:
-        """Close the socket. graceful: gunicorn's, no matter here."""
+        """Close the socket. graceful: given by gunicorn, without effect here."""
         super().close()
 
 
-gthread.TConn = _Connection  # nor for this
+gthread.TConn = _Connection  # gunicorn has no setting for this
 
 
 def _linger(sock: Any) -> None:

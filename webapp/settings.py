@@ -134,7 +134,7 @@ MIDDLEWARE = [
     "webapp.static_files.StaticFilesMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
-    "webapp.bodies.BodyMiddleware",  # before the next one, which may read the body
+    "webapp.bodies.BodyMiddleware",  # before CsrfViewMiddleware, which may read the body
     "django.middleware.csrf.CsrfViewMiddleware",
     "webapp.accounts.sessions.ShortSessionMiddleware",
     "webapp.accounts.by_proxy.ProxyLoginMiddleware",

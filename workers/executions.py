@@ -16,9 +16,9 @@ from django.db import models
 from realm_core.command_line import argv
 from realm_core.errors import RealmError
 from realm_core.evaluation.tasks import Evaluate
-from realm_core.files import read_json, remove_folder, write_json
-from realm_core.living.state import LivingState
-from realm_core.living.tasks import COPY
+from realm_core.files import write_json
+from realm_core.living.state import folded_base, joined_base, joined_name
+from realm_core.living.tasks import Join
 from realm_core.object_store import remove_published
 from realm_core.salient.tasks import Spans
 from realm_core.settings import FILE, describe
@@ -28,8 +28,6 @@ from webapp.artefacts.registering import record_corpus, record_index, record_mod
 from webapp.documents import folding
 from webapp.kinds import KINDS, Parameters
 from webapp.models import CorpusSnapshot, CorpusState, Evaluation, IndexGeneration, Job, ModelVersion
-from webapp.purges.masks import purged_ids
-from webapp.purges.service import receipts_of
 from webapp.questions import service as questions
 from webapp.schedules import service as scheduling
 from webapp.serving.living import folders_of, state_of
@@ -46,6 +44,7 @@ from webapp.storage.places import (
     sources_dir,
     spans_dir,
 )
+from workers import job_corpora
 
 _UNFIT = re.compile(r"[^\w.]+", re.ASCII)  # for the name of a folder
 
@@ -73,6 +72,7 @@ class JobExecution:
     made:    the result if an earlier attempt finished but died before it could record it; None: there is none.
     before:  parts that must be done before the process is started.
     beside:  parts that run as long as it does.
+    refused: why a process that refused its task did so, if what it reads was purged meanwhile; "": that is not why.
     distributed, devices, yields: from the task.
     """
 
@@ -81,6 +81,7 @@ class JobExecution:
     made: Callable[[Job], dict[str, Any] | None] = _nothing_made
     before: Callable[[Job], Sequence[JobPart]] = _no_parts
     beside: Callable[[Job], Sequence[JobPart]] = _no_parts
+    refused: Callable[[Job], str] = lambda _job: ""
     distributed: bool = False
     devices: int = 1
     yields: int = 0
@@ -97,6 +98,7 @@ def execution_of(task: type[Task]) -> JobExecution:
         made=_model_made if task.makes == "model" else _nothing_made,
         before=_no_parts if task.before is Task.before else _before,
         beside=_no_parts if task.beside is Task.beside else lambda job: parameters_of(job).task.beside(),
+        refused=_purged_meanwhile,
         distributed=task.distributed,
         devices=task.devices,
         yields=task.yields,
@@ -143,16 +145,38 @@ def _placed(job: Job) -> Task:
         places |= {"predictions": _predictions(job), "model": resolve(model.path), "corpus": resolve(corpus.path)}
     if "exclude_titles" in fields and getattr(task, "leave_out_measured", True):
         places["exclude_titles"] = _excluded_titles(job)
-    if task.makes in ("model", "evaluation") and "state" in fields and "index" not in task.unused():
-        places |= _edit_places(job, parameters["index"])
     if task.makes == "base":
         places |= _join_places(job, parameters["index"])
-    if task.makes == "deployment":
+    elif task.makes == "deployment":
         places |= _fold_places(job, parameters["index"])
+    elif _reads_edits(task):
+        places |= _edit_places(job, parameters["index"])
+    elif task.makes != "index":  # which is masked before anybody reads it
+        job_corpora.refuse_purged(_snapshots(parameters))
     for one in describe(type(task)):
         if one.limit == FILE and (name := getattr(task, one.name)):
             places[one.name] = str(_source(name))
     return task.model_copy(update={name: one for name, one in places.items() if name in fields})
+
+
+def _reads_edits(task: Task) -> bool:
+    """Whether a task reads indexes with what was edited above them, and no snapshot as it is."""
+    return "state" in type(task).model_fields and "index" not in task.unused()
+
+
+def _purged_meanwhile(job: Job) -> str:
+    """Why a process was refused what documents have been purged from meanwhile; "": that is not why.
+
+    RunAgain for one that begins anew then.
+    """
+    parameters = parameters_of(job)
+    if not _reads_edits(parameters.task):
+        return ""
+    index = job_corpora.purged_since(job, _listed(parameters["index"]))
+    if index is not None and parameters.task.makes in ("base", "deployment"):
+        _begin_anew(job)
+        raise RunAgain("Documents were purged meanwhile.")
+    return "" if index is None else str(job_corpora.PurgedMeanwhile(index))
 
 
 # ---- places
@@ -203,92 +227,70 @@ def _excluded_titles(job: Job) -> Path:
 
 def _fold_places(job: Job, index: IndexGeneration) -> dict[str, Path]:
     """The living corpus above an index. All attempts fold the state of the first one, and so make the same base."""
-    row = index.state_now()
-    if row is None:
+    if index.folded_into_id is not None or index.state_now() is None:
         raise RealmError(f"No document was edited above {index.generation}, or its edits were folded already.")
-    [present], [first] = _first_states(job, [index])
+    [first] = _states_anew(job, [index])
     now = job.run_dir / "state-now.json"
-    present.save(now)
+    state_of(index, index.state_now()).save(now)
     living, corpora, _ = folders_of(index)
     return {"corpora": corpora, "living": living, "state": first, "now": now, "model": resolve(index.model.path)}
 
 
 def _edit_places(job: Job, given: Any) -> dict[str, Any]:
-    """The states above the index, or indexes, that are searched, as they were at the first attempt.
-
-    RealmError where anything was purged from one of their corpora since that attempt, through whichever index, and
-    whatever was folded since: base, segments or the copy of them may hold it.
-    """
-    several = isinstance(given, list)
-    indexes: list[IndexGeneration] = given if several else [given] if given else []
-    receipts = {index.generation: receipts_of(index) for index in indexes}
-    known = _known_receipts(job, receipts)
-    _, files = _first_states(job, indexes)
-    for index in indexes:
-        if not known.get(index.generation, set()).issuperset(receipts[index.generation]):
-            remove_folder(job.run_dir / COPY)
-            raise RealmError(f"Documents of {index.corpus.name} were purged since this job began; start another one.")
-    states: Any = files if several else next(iter(files), None)
+    """The states above the index, or indexes, that are searched, as they were at the first attempt."""
+    indexes = _listed(given)
+    files = job_corpora.first_states(job, indexes)
+    states: Any = files if isinstance(given, list) else next(iter(files), None)
     return {"state": states, "living": living_dir()} if indexes else {}
 
 
-def _known_receipts(job: Job, now: dict[str, list[str]]) -> dict[str, set[str]]:
-    """The receipts of purges that there were at the first attempt, by index. now: those that there are.
-
-    A job that an earlier version began has kept none, so every purge counts as later.
-    """
-    file = job.run_dir / "receipts.json"
-    if not file.exists() and not any(state.exists() for state in _state_files(job, len(now))):
-        job.run_dir.mkdir(parents=True, exist_ok=True)
-        write_json(file, now)  # before the states: a purge in between counts as later
-    return {name: set(pks) for name, pks in read_json(file).items()} if file.exists() else {}
-
-
-def _state_files(job: Job, indexes: int) -> tuple[Path, ...]:
-    """Where the states are that a job works on; `webapp/documents/sweeping.py` keeps their segments."""
-    return tuple(job.run_dir / f"state-{number}.json" for number in range(indexes))
-
-
-def _first_states(job: Job, indexes: Sequence[IndexGeneration]) -> tuple[list[LivingState], tuple[Path, ...]]:
-    """The present states above some indexes, and the files of those of the first attempt."""
-    job.run_dir.mkdir(parents=True, exist_ok=True)
-    present = [state_of(index, index.state_now()) for index in indexes]
-    files = _state_files(job, len(indexes))
-    for file, now in zip(files, present, strict=True):
-        if not file.exists():
-            now.save(file)
-    return present, files
-
-
 def _join_places(job: Job, indexes: Sequence[IndexGeneration]) -> dict[str, Any]:
-    """The states above the indexes, and what was purged of their corpora. All attempts join those of the first one.
+    """The states above the indexes. All attempts join those of the first one.
 
     What is edited above a part later is not in the joined corpus: join again, under the same name, and what was edited
     above the joined one is brought over.
     """
-    states, purged, kept_rows = _state_files(job, len(indexes)), _purged_file(job), _rows_file(job)
-    if not kept_rows.exists():
-        job.run_dir.mkdir(parents=True, exist_ok=True)
-        rows = [index.state_now() for index in indexes]
-        for file, index, row in zip(states, indexes, rows, strict=True):
-            state_of(index, row).save(file)
-        write_json(purged, _purged(indexes))
-        write_json(kept_rows, [row and row.pk for row in rows])  # last: with it, all are there
-    corpora = tuple(resolve(index.corpus.path) for index in indexes)
-    return {"corpus": corpora, "state": states, "purged": purged, "model": resolve(indexes[0].model.path)}
+    return {
+        "corpus": tuple(resolve(index.corpus.path) for index in indexes),
+        "state": _states_anew(job, indexes),
+    }
 
 
-def _purged_file(job: Job) -> Path:
-    return job.run_dir / "purged.json"
+def _states_anew(job: Job, indexes: Sequence[IndexGeneration]) -> tuple[Path, ...]:
+    """The files of the first states; where documents were purged since, the job begins anew."""
+    try:
+        return job_corpora.first_states(job, indexes)
+    except job_corpora.PurgedMeanwhile:
+        _begin_anew(job)
+        return job_corpora.first_states(job, indexes)
 
 
-def _rows_file(job: Job) -> Path:
-    return job.run_dir / "rows.json"
+def _begin_anew(job: Job) -> None:
+    """Let the next attempt at a fold or a join begin anew; what this one published, and may hold it, is removed."""
+    from realm_core.corpus.store import remove_snapshot  # loads pyarrow
+
+    parameters, states = parameters_of(job), job_corpora.forget(job)
+    task, indexes = parameters.task, _listed(parameters["index"])
+    if len(states) < len(indexes):
+        return
+    if isinstance(task, Join):
+        name, corpora, generations = task.corpus_name or joined_name(states), corpora_dir(), indexes_dir()
+        base = joined_base(name, states, task.search)
+    else:
+        _, corpora, generations = folders_of(indexes[0])
+        name, base = states[0].name, folded_base(states[0])
+    if not IndexGeneration.every.filter(path=portable(generations / base.generation)).exists():  # of an equal job
+        remove_published(generations / base.generation)
+        remove_snapshot(corpora / name / base.snapshot)
 
 
-def _purged(indexes: Sequence[IndexGeneration]) -> dict[str, list[str]]:
-    """Ids of documents that were purged, by corpus."""
-    return {folders_of(index)[0].name: sorted(purged_ids(index)) for index in indexes}
+def _listed(given: Any) -> list[IndexGeneration]:
+    return given if isinstance(given, list) else [given] if given else []
+
+
+def _snapshots(parameters: Parameters) -> list[CorpusSnapshot]:
+    """The corpora that a job reads as they are."""
+    return [one for one in parameters.records.values() if isinstance(one, CorpusSnapshot)]
 
 
 def _source(name: str) -> Path:
@@ -330,17 +332,13 @@ def _record_base(job: Job, result: dict[str, Any]) -> dict[str, Any]:
     """The corpus and the index that a join made. states: rows of the states that were joined, as `index` names them."""
     indexes = parameters_of(job)["index"]
     snapshot, generation = Path(result["snapshot"]), Path(result["generation"])
-    if read_json(_purged_file(job)) != _purged(indexes):
-        from realm_core.corpus.store import remove_snapshot  # loads pyarrow
-
-        remove_published(generation)
-        remove_snapshot(snapshot)
-        _rows_file(job).unlink(missing_ok=True)  # the next attempt joins what is current then
+    if job_corpora.purged_since(job, indexes) is not None:
+        _begin_anew(job)
         raise RunAgain("Documents were purged meanwhile.")
     record_corpus(snapshot, job=job)
     index = record_index(generation, model=indexes[0].model, job=job)
     made = {"index": index.pk, "generation": index.generation, "corpus": index.corpus_id}
-    return {**made, "articles": index.corpus.articles, "blocks": index.rows, "states": read_json(_rows_file(job))}
+    return {**made, "articles": index.corpus.articles, "blocks": index.rows, "states": job_corpora.first_rows(job)}
 
 
 def _record_deployment(job: Job, result: dict[str, Any]) -> dict[str, Any]:
@@ -396,7 +394,7 @@ def _record_evaluation(job: Job, result: dict[str, Any]) -> dict[str, Any]:
             "model": model,
             "corpus": corpus,
             "index": parameters["index"] if task.retriever == "dense" else None,
-            "state_id": _measured_state(job),
+            "state_id": job_corpora.first_state_id(job),
             "questions": parameters["questions"],
             "retriever": task.retriever,
             "k": result["of"]["k"],
@@ -410,14 +408,6 @@ def _record_evaluation(job: Job, result: dict[str, Any]) -> dict[str, Any]:
         },
     )
     return {"evaluation": evaluation.pk}
-
-
-def _measured_state(job: Job) -> str:
-    """The id of the corpus state that was asked, "" where nothing was edited above the index."""
-    for file in _state_files(job, 1):
-        if file.exists() and (state := LivingState.load(file)).has_edits:
-            return state.id
-    return ""
 
 
 def _measured(parameters: Parameters) -> tuple[ModelVersion, CorpusSnapshot]:

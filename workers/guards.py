@@ -17,7 +17,7 @@ from workers.refusal import TOP, Refusal
 
 HOST = "127.0.0.1"
 _FIRST_RUN_BYTES = 500 << 20  # its corpus, index and database, with a margin
-_LATER_BYTES = 20 << 20  # its files for locks and logs: whoever has filled a disk must be able to remove things
+_LATER_BYTES = 20 << 20  # lock and log files alone: on a full disk an admin must be able to start it and remove data
 
 
 def data_folder() -> Path:

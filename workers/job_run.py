@@ -4,8 +4,8 @@ The loop of `JobRun._watch` renews the lease and reads from the same row whether
 process ends decides what is recorded:
 
     result and status 0        succeeded
-    status 2                   failed, with the sentence that the process gave
-    the same, out of date     queued again: what it worked on was changed before its result was recorded
+    status 2                   failed, with the sentence that the process gave, or that documents were purged meanwhile
+    the same, out of date      queued again: what it worked on was changed before its result was recorded
     asked to stop, or status 3 stopped
     no longer needed           succeeded: a part that runs as long as its parent
     this worker shuts down     queued again; the attempt does not count as one without progress
@@ -150,7 +150,7 @@ class JobRun:
             log.warning("Job %s: the lease was lost, its process was killed.", self._job.pk)
             return
         if status != EXIT_LOCKED:
-            remove_folder(self._job.run_dir / COPY)  # of a killed one: no text that is purged later stays there
+            remove_folder(self._job.run_dir / COPY)  # left by a killed process; a later purge would not find it
         self._insist(files.copy_metrics)
         self._insist(lambda: self._record(status, reason, files, several))
 
@@ -271,15 +271,28 @@ class JobRun:
             note(files.folder, text)
             self._finish(JobState.INTERRUPTED, files, error=text)
         elif status == EXIT_REFUSED:
-            said = files.error_sentence() or self._full_disk() or "It failed without saying why."
-            if several > 1:  # the others speak, too
-                said = said.splitlines()[0]
-            self._finish(self._failed, files, error=said)
+            self._refused(files, several)
         else:
             text = f"The process ended {describe_end(status)}; the end of its log shows where."
             if not files.log_tail().strip():
                 text = self._full_disk() or text
             self._finish(self._failed, files, error=text)
+
+    def _refused(self, files: RunFiles, several: int) -> None:
+        try:
+            purged = EXECUTIONS[self._job.kind].refused(self._job)
+        except RunAgain as reason:
+            self._again(reason)
+            return
+        said = purged or files.error_sentence() or self._full_disk() or "It failed without saying why."
+        if several > 1:  # the others speak, too
+            said = said.splitlines()[0]
+        self._finish(self._failed, files, error=said)
+
+    def _again(self, reason: RunAgain) -> None:
+        log.info("Job %s is run again: %s", self._job.pk, reason)
+        if self._job.give_back(self._owner) and self._job.state == JobState.QUEUED:
+            enqueue(self._job)
 
     def _full_disk(self) -> str:
         """Why a process could not even write its log, or ""."""
@@ -296,9 +309,7 @@ class JobRun:
                 if not self._finish(JobState.SUCCEEDED, files, result=kept):
                     transaction.set_rollback(True)  # another worker has the job, and will record the same
         except RunAgain as reason:
-            log.info("Job %s is run again: %s", self._job.pk, reason)
-            if self._job.give_back(self._owner) and self._job.state == JobState.QUEUED:
-                enqueue(self._job)
+            self._again(reason)
 
     def _finish(
         self, state: JobState, files: RunFiles | None, *, result: dict[str, Any] | None = None, error: str = ""

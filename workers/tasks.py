@@ -29,7 +29,7 @@ from webapp.models.job_states import HELD
 from webapp.models.process import process_name
 from webapp.operations import backups
 from webapp.originals import service as originals
-from webapp.purges import service as purging
+from webapp.purges import recording
 from webapp.refusals import StateConflict
 from webapp.request_id import set_job_id
 from webapp.schedules import service as scheduling
@@ -158,7 +158,7 @@ def retain() -> None:
     that cannot be restored any more; what killed backups left; and
     purged passages from answers that were being read while the purge was committed."""
     with _own_connection():
-        if cut := purging.cut_purged():
+        if cut := recording.cut_purged():
             log.info("Purged passages were taken out of %d answers.", cut)
         if forgotten := retention.forget_answers(by="retention"):
             log.info("Removed: %d questions that were asked without an account.", forgotten)

@@ -225,7 +225,7 @@ class AsyncOperators(AsyncSending):
         return await self._do(Call("PATCH", "/retention", operating.RetentionRule, body=dict(changes)))
 
     async def run_schedule(self, schedule_id: int) -> operating.Schedule:
-        """Run a schedule now. Its `last_job` is the job; None: `last_outcome` says why there is none."""
+        """Run a schedule now. Its `last_job` is the job; None: the first of `runs` says why there is none."""
         path = f"/schedules/{schedule_id}/run"
         return await self._do(Call("POST", path, operating.Schedule, repeatable=False))
 

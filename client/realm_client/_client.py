@@ -285,9 +285,12 @@ class Client(Operators):
             call = following_page(call, page) if len(results) < most else None
         return record(kind, {**page, "results": results[:most]})
 
-    def purge_documents(self, document_ids: Sequence[str]) -> records.Purge:
-        """Forget documents for good, all or none, in kept answers too. If the response is lost, see `purges`."""
-        body = {"documents": list(document_ids)}
+    def purge_documents(self, document_ids: Sequence[str], *, index: int | None = None) -> records.Purge:
+        """Forget documents for good, all or none, in kept answers too. If the response is lost, see `purges`.
+
+        index: id of an index of their corpus, if that is not the one that answers.
+        """
+        body = {"documents": list(document_ids), **({} if index is None else {"index": index})}
         return self._do(Call("POST", "/purges", records.Purge, body=body, repeatable=False))
 
     def purges(self, **filters: Filters | None) -> Iterator[records.Purge]:

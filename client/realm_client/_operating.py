@@ -276,11 +276,25 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class ScheduleRun:
+    """A run of a schedule, or one that was not started because the run before was under way. at: when it began.
+
+    outcome: what came of it, in a sentence; failed: whether it failed, or its index was to be deployed and was not;
+    job: its latest.
+    """
+
+    at: datetime
+    outcome: str
+    failed: bool
+    job: str | None
+
+
+@dataclass(frozen=True)
 class Schedule:
     """An automatic rebuild. when: in words. stage: of the run that is under way; empty: none is.
 
     last_outcome: what came of the last run, in a sentence; last_failed: whether it failed, or its index was to be
-    deployed and was not; last_job: its latest job.
+    deployed and was not; last_job: its latest job. runs: the latest, the newest first.
     """
 
     id: int
@@ -303,6 +317,7 @@ class Schedule:
     last_job: str | None
     created_by: str | None
     created_at: datetime
+    runs: tuple[ScheduleRun, ...] = ()
 
 
 @dataclass(frozen=True)

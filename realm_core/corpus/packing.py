@@ -23,8 +23,8 @@ SPECIAL_TOKENS = 3
 # so the characters of a block are limited as well.
 MAX_BLOCK_CHARACTERS = 6000
 
-# How much of a block is filled before a section starts another one. A section that says its heading is understood
-# without those before it, so it soon has a block of its own.
+# How full a block must be for a section to begin another one: half, or an eighth where the section has a heading, with
+# which it is understood without the sections before it.
 _HALF_FILLED, _LEAST_FILLED = 1 / 2, 1 / 8
 
 _Unit = tuple[int, int, int]  # start, end (characters), wordpieces

@@ -43,7 +43,7 @@ _REQUIRED = ("id", "title", "text")
 _COLUMNS = (*_REQUIRED, "url", *(field.name for field in fields(Stated)))
 _READS = "described"  # part of the fingerprint: what was ingested before rows were read for these columns has none
 _ROWS_AT_ONCE = 256
-_MOST_TOLD = 20 * MOST_TAGS  # in a row, where some are told twice
+_MOST_TOLD = 20 * MOST_TAGS  # tags in a row, before repeated ones are dropped
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[-_].+)?", re.DOTALL)
 

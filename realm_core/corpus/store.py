@@ -7,7 +7,7 @@ file of id prefixes. All methods are thread-safe.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -158,6 +158,12 @@ class Snapshot:
             blocks.append(_block(block_row, block_id, article_row, article, start, end))
         return blocks
 
+    def articles_with(self, ids: Collection[str]) -> list[int]:
+        """Rows of the articles that have one of these ids; in order."""
+        found = pc.is_in(self._articles[0], pa.array(list(ids), pa.string()))
+        rows: list[int] = pc.indices_nonzero(found).to_pylist()
+        return rows
+
     def articles_matching(self, expression: str) -> Iterator[int]:
         """Rows of the articles whose text contains a match of an RE2 expression, ignoring case; in order."""
         first = 0
@@ -168,9 +174,16 @@ class Snapshot:
 
     def rows_from(self, address: str) -> Mask:
         """bool [N]: the blocks of the articles whose addresses begin with `address`."""
-        found_A = pc.starts_with(self._articles[2], address).to_numpy()
-        rows: Mask = found_A[self._blocks[1].to_numpy()]
+        rows: Mask = self._articles_from(address)[self._blocks[1].to_numpy()]
         return rows
+
+    def count_from(self, address: str) -> int:
+        """Number of the articles whose addresses begin with `address`."""
+        return int(self._articles_from(address).sum())
+
+    def _articles_from(self, address: str) -> Mask:
+        found_A: Mask = pc.starts_with(self._articles[2], address).to_numpy()
+        return found_A
 
     def titles(self, most: int) -> Iterator[str]:
         """Titles of the articles in order; where there are more than `most`, about so many, evenly spaced."""

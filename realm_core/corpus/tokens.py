@@ -4,12 +4,17 @@ It is a folder beside the snapshot (which is immutable): `titles.npy` and `bodie
 (uint16: the vocabulary has 30,522 entries), `title_starts.npy` and `body_starts.npy` with the offset of each block,
 `text_hashes.npy` with 64 bits of each text's hash, and `manifest.json`, written last. Memory-mapped when opened.
 
+While it is made, finished parts are in a hidden folder beside it, each with the same files: who is stopped or killed
+loses the part that was being made. At the end they are joined and removed.
+
 Legend: N blocks, T wordpieces.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +25,7 @@ from realm_core.arrays import Array, open_array, save_array
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tables import tokens_folder
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors, new_folder, read_json, sha256_of_file, write_json
+from realm_core.files import disk_errors, new_folder, read_json, remove_folder, sha256_of_file, write_json
 from realm_core.runs.activity import Activity
 from realm_core.runs.locks import exclusive
 from realm_core.text.joins import TITLE_WORDPIECES
@@ -28,6 +33,7 @@ from realm_core.text.wordpieces import Wordpieces
 
 FORMAT = 1
 _ROWS_AT_ONCE = 4096
+_PART_ROWS = 32_768  # half a minute of one core
 
 
 @dataclass(frozen=True)
@@ -84,14 +90,18 @@ def open_tokens(snapshot: Snapshot, activity: Activity, folder: Path | None = No
             with exclusive(folder.with_name(f"{folder.name}.lock")):  # a second process waits, then uses it
                 if not folder.exists():
                     _make(snapshot, folder, identity, activity)
+    return _opened(folder, identity, len(snapshot))
+
+
+def _opened(folder: Path, identity: dict[str, Any], blocks: int) -> BlockTokens:
+    """A cache, or a part of one. `RealmError` if its manifest is another one, or its arrays are damaged."""
     if read_json(folder / "manifest.json") != identity:
         raise RealmError(f"{folder} contains the wordpieces of another snapshot or vocabulary; remove it.")
-
     try:
         return BlockTokens(
-            _open_ragged(folder, "titles", "title_starts", len(snapshot)),
-            _open_ragged(folder, "bodies", "body_starts", len(snapshot)),
-            open_array(folder / "text_hashes.npy", np.uint64, (len(snapshot),), mode="c"),
+            _open_ragged(folder, "titles", "title_starts", blocks),
+            _open_ragged(folder, "bodies", "body_starts", blocks),
+            open_array(folder / "text_hashes.npy", np.uint64, (blocks,), mode="c"),
         )
     except RealmError as error:
         raise RealmError(f"{str(error).rstrip('.')}; remove {folder}.") from None
@@ -134,11 +144,47 @@ def tokenised(snapshot: Snapshot, activity: Activity, rows: range | None = None)
 
 
 def _make(snapshot: Snapshot, folder: Path, identity: dict[str, Any], activity: Activity) -> None:
+    """Make the cache, from the parts that are there already and those that are still to make."""
     activity.say("Tokenising the corpus, once.")
-    tokens = tokenised(snapshot, activity)
-    with new_folder(folder, folder.with_name(f"{folder.name}.tmp")) as temporary:
-        for name, one_name, ragged in (("titles", "title", tokens.titles), ("bodies", "body", tokens.bodies)):
-            save_array(temporary / f"{name}.npy", ragged.values_T)
-            save_array(temporary / f"{one_name}_starts.npy", ragged.starts_N1)
-        save_array(temporary / "text_hashes.npy", tokens.text_hashes_N)
-        write_json(temporary / "manifest.json", identity)
+    unfinished = folder.with_name(f"{folder.name}.tmp")
+    starts = range(0, len(snapshot), _PART_ROWS)
+    parts = [
+        _part(snapshot, range(start, min(start + _PART_ROWS, len(snapshot))), unfinished, identity, activity)
+        for start in starts
+    ]
+    tokens = BlockTokens(
+        _joined([part.titles for part in parts]),
+        _joined([part.bodies for part in parts]),
+        np.concatenate([*(part.text_hashes_N for part in parts), np.empty(0, np.uint64)]),
+    )
+    with new_folder(folder, unfinished / "whole") as temporary:
+        _write(temporary, tokens, identity)
+    remove_folder(unfinished)
+
+
+def _part(
+    snapshot: Snapshot, rows: range, unfinished: Path, identity: dict[str, Any], activity: Activity
+) -> BlockTokens:
+    """The wordpieces of some blocks: those that an earlier attempt finished, or new ones, which are kept."""
+    folder, identity = unfinished / f"{rows.start:010}", {**identity, "rows": [rows.start, rows.stop]}
+    with suppress(RealmError):
+        return _opened(folder, identity, len(rows))
+    tokens = tokenised(snapshot, activity, rows)
+    remove_folder(folder)  # of another snapshot or vocabulary, or damaged
+    with new_folder(folder) as temporary:
+        _write(temporary, tokens, identity)
+    return _opened(folder, identity, len(rows))  # the memory has one part, the disk the others
+
+
+def _joined(parts: Sequence[Ragged]) -> Ragged:
+    lengths = [np.diff(part.starts_N1) for part in parts]
+    starts_N1 = np.concatenate([[0], *lengths]).cumsum().astype(np.int64)
+    return Ragged(np.concatenate([*(part.values_T for part in parts), np.empty(0, np.uint16)]), starts_N1)
+
+
+def _write(folder: Path, tokens: BlockTokens, identity: dict[str, Any]) -> None:
+    for name, one_name, ragged in (("titles", "title", tokens.titles), ("bodies", "body", tokens.bodies)):
+        save_array(folder / f"{name}.npy", ragged.values_T)
+        save_array(folder / f"{one_name}_starts.npy", ragged.starts_N1)
+    save_array(folder / "text_hashes.npy", tokens.text_hashes_N)
+    write_json(folder / "manifest.json", identity)

@@ -41,7 +41,7 @@ _GAP = 1.4  # of the usual distance between lines: a new paragraph
 _SHORT_LINE = 0.8  # of the longest usual line: its paragraph may end there
 _DEEPEST_OUTLINE = 8
 _MOST_OUTLINE = 10_000
-_PAGES_NAMED = 5  # in a warning
+_PAGES_NAMED = 5  # at most, in a warning
 
 _NUMBER = re.compile(r"\d+|\b[ivxlc]{1,6}\b")
 _HYPHENATED = re.compile(r"(?P<left>[^\W\d_]+)-(?P<right>[^\W\d_]+)")

@@ -16,21 +16,23 @@ _MARKS = (  # UTF-32's begins with UTF-16's
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# The encodings that are tried: fewer than all of Python's, because short texts fit too many of those.
+# The encodings that are tried: not all of Python's, because a short text is valid in too many of them.
 _GUESSED = (
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r"),
     *("shift_jis", "euc_jp", "gb18030", "big5", "euc_kr"),
 )
-_COMMON = "cp1252"  # which Latin-1 is a part of
-_SAME_CHAOS = 0.12  # an accent before an apostrophe counts that much against it
-_SAMPLE_BYTES = 1 << 16  # that guessing looks at; it takes time that grows with it
-_SAMPLE_NULLS = 4096
-_MOSTLY = 10  # so many times more valid than invalid sequences: it is UTF-8, and damaged
+_COMMON = "cp1252"  # the most common of them, and a superset of Latin-1's printable characters
+# Encodings whose chaos (charset_normalizer's measure of unlikely sequences) is this close to the best are as good: an
+# accent before an apostrophe adds as much in the right encoding.
+_SAME_CHAOS = 0.12
+_SAMPLE_BYTES = 1 << 16  # around the first invalid byte; the time that guessing takes grows with them
+_SAMPLE_NULLS = 4096  # bytes at the beginning in which zeros are counted
+_MOSTLY = 10  # letters beyond ASCII for each invalid sequence, above which the bytes are damaged UTF-8
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
-# Characters that no text holds; NUL above all. Tab, line breaks, form feed and escape may stand.
+# Control characters that no text contains; tab, line breaks, form feed and escape are allowed.
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-_ASCII = re.compile(r"[\x00-\x7f\ufffd]+")  # and what stands for bytes that are not valid
-_MOST_CONTROL = 0.002  # of the characters
+_ASCII = re.compile(r"[\x00-\x7f\ufffd]+")  # and the replacement character of invalid bytes
+_MOST_CONTROL = 0.002  # the largest share of them in a text
 
 _BLANK_LINE = re.compile(r"\n[ \t]*\n\s*")
 _LIST_MARK = re.compile(r"\s*(?:[-*•‣·–]\s+|\(?\d{1,3}[.)]\s+|\(?[a-z][.)]\s+)")

@@ -38,7 +38,7 @@ _END_OF_CODE = re.compile(r"[;{},\\]\s*$")
 _COMMENT_OR_VALUE = re.compile(r"//|/\*|#\s|#(?:define|if|include)|--\s|[:+]?=\s")
 _END_OF_SENTENCE = re.compile(r"[.!?]$")
 _FEWEST_WORDS = 4  # of a sentence; with fewer its point may be that of an abbreviation
-_LONGEST_NAME = 5  # words of what a row of two cells is about
+_LONGEST_NAME = 5  # words in the first cell of a row of two
 
 
 def parts(text: str) -> Iterator[str | TabTable | MarkdownTable]:

@@ -40,7 +40,7 @@ _MIN_PROBABILITY = 1e-3  # bounds the loss of a question whose answer is in no b
 _SPANS = 40  # kept per block, as when answering
 _SIGNS = 3  # features of confidence
 _MIN_WEIGHT = 1e-3  # features of confidence have positive weights
-_DIGITS = 5  # significant ones of what a configuration is given
+_DIGITS = 5  # significant digits of the numbers in a configuration
 _LEAST_THRESHOLD = 1e-5
 
 Floats = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Diagrams as SVG: reliability of probabilities, metrics of trainings by step, shares of a whole."""
+"""Diagrams as SVG: reliability of probabilities, curves, shares of a whole."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -28,7 +28,6 @@ from realm_core.evaluation.figures import summarise
 from realm_core.evaluation.predicting import Predictor
 from realm_core.evaluation.predictions import CODE, WHY, Header, Prediction, PredictionFile, read_predictions
 from realm_core.evaluation.retrieving import EngineRetrieving, Retrieving, SparseRetrieving
-from realm_core.evaluation.score_scale import fit_score_scale
 from realm_core.evaluation.tasks import Evaluate
 from realm_core.files import sha256_of_file
 from realm_core.index.bm25 import SparseRetriever
@@ -38,11 +37,10 @@ from realm_core.model.checkpoint import Model, load_model, weighted
 from realm_core.model.config import Normalisation
 from realm_core.model.device import pick_device
 from realm_core.model.tasks import OWN
-from realm_core.questions.answers import normalise_answer
 from realm_core.questions.question_file import Question, read_questions
 from realm_core.runs.activity import Activity
 from realm_core.serving.corpus import open_corpus
-from realm_core.serving.reading import BlockReading, ReadBlock
+from realm_core.serving.reading import BlockReading
 
 _ROWS: Final = 100  # of metrics, for any number of questions: enough for a curve
 
@@ -62,7 +60,7 @@ def _measure(task: Evaluate, activity: Activity) -> None:
     questions = _sample(_questions(task.questions), task.sample)
     activity.progress(0, len(questions), "questions", "loading model and index")  # which takes seconds
     parts = _load(task, activity)
-    score_scale = _score_scale(task, parts, questions, activity)
+    score_scale = task.score_scale if task.retriever == "bm25" else 1.0
     as_typed = task.as_typed or task.retriever != "dense"
     predictor = Predictor(
         parts.retriever,
@@ -86,7 +84,7 @@ def _measure(task: Evaluate, activity: Activity) -> None:
             "questions": sha256_of_file(task.questions),
             # Files begun by earlier versions have no weight, and are continued.
             **({"lexical_weight": parts.lexical_weight} if parts.lexical_weight else {}),
-            **({} if as_typed else {"spelling": True}),  # likewise
+            **({} if as_typed else {"spelling": True}),  # likewise, files begun by earlier versions have none
             **({} if task.sample == 0 else {"sample": len(questions)}),
             **({WHY: True} if task.why else {}),
             CODE: answering_code(),
@@ -171,8 +169,8 @@ class _Loaded:
     k: int
 
 
-def _questions(path: Path, *, answerable: bool | None = None) -> list[Question]:
-    questions = read_questions(path, answerable=answerable)
+def _questions(path: Path) -> list[Question]:
+    questions = read_questions(path, answerable=None)
     for number, question in enumerate(questions, start=1):
         try:
             "".join([question.question, *question.answers]).encode()
@@ -226,35 +224,3 @@ def _retriever(
     assert task.index is not None
     corpus, index = open_corpus(model, task.index, snapshot.folder, None, device, "exact")
     return EngineRetrieving(model, corpus), index
-
-
-def _score_scale(task: Evaluate, parts: _Loaded, questions: Sequence[Question], activity: Activity) -> float:
-    """The factor of the scores. Fitting it on questions that are evaluated would flatter the figures: refused."""
-    if task.retriever == "dense":
-        return 1.0
-    if task.fit_score_scale is None:
-        return task.score_scale
-    fitted_on = _questions(task.fit_score_scale, answerable=True)
-    asked = {normalise_answer(question.question) for question in questions}
-    both = sum(normalise_answer(question.question) in asked for question in fitted_on)
-    if both:
-        raise RealmError(
-            f"{both:,} questions of {task.fit_score_scale} are also in {task.questions}; "
-            "a scale must be fitted on other questions than those that are evaluated."
-        )
-    k = task.k or parts.k
-    predictor = Predictor(parts.retriever, parts.reading, parts.snapshot, k=k, normalisation=parts.normalisation)
-
-    def watched() -> Iterator[tuple[Question, list[ReadBlock]]]:
-        for number, read in enumerate(predictor.read(fitted_on), start=1):
-            activity.check()
-            activity.progress(number, len(fitted_on), "questions", "fitting the score scale")
-            yield read
-
-    best, fits = fit_score_scale(watched(), parts.reading, parts.normalisation)
-    for fit in fits:
-        activity.say(
-            f"score scale {fit.scale:<5g} log likelihood {fit.log_likelihood:.4f}  exact match {fit.exact_match:.4f}"
-            + ("  ← chosen" if fit is best else "")
-        )
-    return best.scale

@@ -138,6 +138,7 @@ def _prediction(question: Question, answer: Answer, answer_rank: int | None, ms:
         right=right if question.answers else not given,
         answer_rank=answer_rank,
         blocks=tuple(block.title for block in answer.evidence),
+        block_ids=tuple(block.block_id for block in answer.evidence),
         ms=ms,
         confidence=answer.confidence or 0.0,
     )

@@ -53,7 +53,8 @@ class Prediction:
     confidence: of the answer, the estimated probability that such a candidate is right; None in files made before
     answers had it.
     answer_rank: rank of the first retrieved block that holds an answer, None if none does.
-    blocks: titles of the blocks read, the one that contributes most first. ms: its share of the time of its batch.
+    blocks: titles of the blocks read, the one that contributes most first. block_ids: theirs; none in files made before
+    their ids were kept. ms: its share of the time of its batch.
     why: why it is right or wrong; None if the evaluation was not asked for it.
     """
 
@@ -70,6 +71,7 @@ class Prediction:
     ms: float
     confidence: float | None = None
     why: Why | None = None
+    block_ids: tuple[str, ...] = ()
 
     @property
     def is_answerable(self) -> bool:
@@ -221,6 +223,7 @@ def _prediction(line: bytes, where: str) -> Prediction:
     try:
         row = _row(line)
         why = Why.from_dict(row["why"]) if row.get("why") is not None else None
-        return Prediction(**{**row, "answers": tuple(row["answers"]), "blocks": tuple(row["blocks"]), "why": why})
+        lists = {name: tuple(row[name]) for name in ("answers", "blocks", "block_ids") if name in row}
+        return Prediction(**{**row, **lists, "why": why})
     except (RealmError, ValueError, TypeError, KeyError, AttributeError):  # no object at all, for one
         raise RealmError(f"{where}: not a prediction.") from None

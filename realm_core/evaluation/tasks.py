@@ -1,4 +1,4 @@
-"""The tasks of measuring, fitting and drawing, and the settings of an evaluation within an ablation."""
+"""The tasks of measuring, fitting and comparing, and the settings of an evaluation within an ablation."""
 
 from __future__ import annotations
 
@@ -57,7 +57,6 @@ class Evaluate(Task):
         True,
         "find why each answer was right or wrong: not in the corpus, not retrieved, misread, outweighed or withheld",
     )
-    fit_score_scale: Path | None = runtime(None, help="fit the score scale on these other questions")
     bm25_cache: Path | None = runtime(None, help="folder to cache BM25's index in")
     lexical_weight: float | None = runtime(None, help=LEXICAL, ge=0)
     state: Path | None = runtime(None, help=STATE)
@@ -74,8 +73,6 @@ class Evaluate(Task):
         check_index(self.retriever, self.index)
         if self.retriever == "bm25" and (self.model is None or self.corpus is None):
             raise SettingError("retriever", "bm25 needs a model to read with and a corpus to search.")
-        if self.fit_score_scale is not None and "score_scale" in self.model_fields_set:
-            raise SettingError("fit_score_scale", "cannot be combined with a given scale.")
 
     @classmethod
     def kept(cls, result: dict[str, Any]) -> dict[str, Any]:
@@ -144,26 +141,3 @@ class Compare(Task):
     coverage_plot: Path | None = runtime(
         None, help="draw the exact match of the most confident answers by their share of the questions, as SVG"
     )
-
-
-class Curves(Task):
-    """Metrics of trainings → a drawing or a table."""
-
-    activity = "curves"
-    summary = "metrics of trainings by step, drawn or as a table"
-    code = "realm_core.evaluation.curves"
-
-    runs: tuple[str, ...] = runtime(
-        help="run folders, each with an optional label: NAME=RUN (default: the folder's name)", positional=True
-    )
-    figures: tuple[str, ...] = runtime(
-        (), help="names in metrics.jsonl, such as pretrain.loss (default, without a plot: all)"
-    )
-    plot: Path | None = runtime(None, help="draw them, a panel for each figure, as SVG")
-    csv: Path | None = runtime(None, help="write them with a line for each run and step")
-
-    def check_together(self) -> None:
-        if self.plot is None and self.csv is None:
-            raise SettingError("plot", "or --csv must be given.")
-        if self.plot is not None and not self.figures:
-            raise SettingError("figures", "must be named for a plot.")

@@ -9,13 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from realm_core.index.milvus import not_among
+from realm_core.index.milvus import not_among, within
 
 Bits = np.ndarray[Any, np.dtype[np.uint8]]
 
 _FEW = 8  # if fewer than one row in so many is allowed, exact search scores only the allowed ones
 _FEW_ROWS = 10_000  # up to so many are scored exactly, also in approximate search
 _NAMED_ROWS = 4096  # rows that an expression names at most; it then has about 50,000 characters
+_RUN_ENDS = 2048  # first and last rows of runs, of which each takes more characters
 
 
 class AllowedRows:
@@ -41,5 +42,9 @@ class AllowedRows:
         """The mask as Milvus takes it; "" where every row is allowed, None where it would name too many."""
         if self.mask_N is None:
             return ""
-        forbidden = len(self.mask_N) - self.count
-        return not_among((~self.mask_N).nonzero().flatten().tolist()) if forbidden <= _NAMED_ROWS else None
+        if len(self.mask_N) - self.count <= _NAMED_ROWS:
+            return not_among((~self.mask_N).nonzero().flatten().tolist())
+        # A collection that was ingested as one is a run of rows.
+        padded_N = torch.nn.functional.pad(self.mask_N.cpu().to(torch.int8), (1, 1))
+        edges = padded_N.diff().nonzero().flatten().tolist()
+        return within(zip(edges[::2], edges[1::2], strict=True)) if len(edges) <= _RUN_ENDS else None

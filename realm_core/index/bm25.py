@@ -18,10 +18,8 @@ from typing import Any
 import torch
 
 from realm_core.corpus.store import Snapshot
-from realm_core.errors import RealmError
-from realm_core.files import disk_errors, new_folder, read_json, sha256_of_file, write_json
 from realm_core.index.search import stable_top
-from realm_core.runs.locks import exclusive
+from realm_core.runs.derived import derive_folder
 
 _FORMAT = 1  # raise it when tokenisation or weights change
 _READ_AT_ONCE = 10_000
@@ -88,19 +86,9 @@ class SparseRetriever:
 
         folder = cache / f"bm25-{snapshot.snapshot_id}"
         identity = {"format": _FORMAT, "bm25s": bm25s.__version__, "snapshot_id": snapshot.snapshot_id}
-        with disk_errors(cache):
-            cache.mkdir(parents=True, exist_ok=True)
-            with exclusive(cache / f".{folder.name}.lock"):  # a second process waits, then uses it
-                if not folder.exists():
-                    with new_folder(folder) as temporary:
-                        self._index_of(snapshot).save(temporary, allow_pickle=False, show_progress=False)
-                        files = {path.name: sha256_of_file(path) for path in sorted(temporary.iterdir())}
-                        write_json(temporary / "manifest.json", {**identity, "files": files})
-        manifest = read_json(folder / "manifest.json")
-        files = manifest.pop("files", {}) if isinstance(manifest, dict) else {}
-        if manifest != identity:
-            raise RealmError(f"{folder} was made by another version or of another corpus; remove it.")
-        for name, expected in files.items():
-            if not (folder / name).exists() or sha256_of_file(folder / name) != expected:
-                raise RealmError(f"{folder / name} is missing or damaged; remove {folder}.")
+
+        def make(temporary: Path) -> None:
+            self._index_of(snapshot).save(temporary, allow_pickle=False, show_progress=False)
+
+        derive_folder(folder, identity, make)
         return bm25s.BM25.load(folder, allow_pickle=False)

@@ -299,7 +299,7 @@ def _build_shards(
     """Build all shards; their manifest entries."""
     counted = range(len(work.snapshot))
     there = sum(len(rows) for number, rows in enumerate(work.shards()) if work.shard_path(number).exists())
-    # Not the step before, at 100 %; nor 0 % of what parts of the job, or an earlier run, have built.
+    # Otherwise it would show 100 % of the previous step, or 0 % of blocks that shards have already.
     activity.progress(there, len(counted), "blocks", "preparing the block embedder")
     embedder = _ShardEmbedder(work, device, tokens)
     return [embedder.shard(number, rows, activity, counted) for number, rows in enumerate(work.shards())]

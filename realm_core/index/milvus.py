@@ -17,7 +17,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -159,6 +159,11 @@ def drop(server: MilvusServer, generation: str) -> list[str]:
 def not_among(rows: Sequence[int]) -> str:
     """The expression that excludes some rows."""
     return f"{_ROW} not in {list(rows)}"
+
+
+def within(runs: Iterable[tuple[int, int]]) -> str:
+    """The expression of the rows from one to another, in one of several runs."""
+    return " or ".join(f"({_ROW} >= {start} and {_ROW} < {stop})" for start, stop in runs)
 
 
 def _alias(generation: str) -> str:

@@ -30,13 +30,13 @@ from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tables import postings_folder, tokens_folder
 from realm_core.corpus.tokens import BlockTokens, open_tokens, tokenised
 from realm_core.errors import CannotStore, RealmError
-from realm_core.files import disk_errors, new_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.files import sha256_of_file
 from realm_core.index.choice import EXACT_ROWS
 from realm_core.index.lexical import NAME_WEIGHT, WantedWords, most_added, offsets, shares
 from realm_core.index.rarity import Numbers
 from realm_core.index.word_count import WordCount
 from realm_core.runs.activity import Activity
-from realm_core.runs.locks import exclusive
+from realm_core.runs.derived import derive_folder
 from realm_core.text.wordpieces import Wordpieces
 
 MOST_ROWS = EXACT_ROWS
@@ -157,52 +157,25 @@ def _kept(snapshot: Snapshot) -> Sequence[_Part]:
 def _stored(snapshot: Snapshot, activity: Activity) -> Sequence[_Part]:
     """The parts beside a snapshot, made if missing or damaged. `CannotStore` if the disk takes none."""
     folder = postings_folder(snapshot.folder)
-    identity = {
+    identity: dict[str, Any] = {
         "format": FORMAT,
         "snapshot_id": snapshot.snapshot_id,
         "tokenizer_sha256": sha256_of_file(Wordpieces.default().path),
         "parts": -(-len(snapshot) // PART_BLOCKS),
         "part_blocks": PART_BLOCKS,
     }
-    try:
-        return _read(folder, identity)
-    except RealmError as unfit:
-        if folder.exists():
-            log.warning("%s It is made again.", unfit)
-    with exclusive(folder.with_name(f"{folder.name}.lock")):
-        try:
-            return _read(folder, identity)  # another process has made them meanwhile
-        except RealmError:
-            _make(snapshot, folder, identity, activity)
-        return _read(folder, identity)
-
-
-def _read(folder: Path, identity: dict[str, Any]) -> Sequence[_Part]:
-    """`RealmError` if a file is missing, damaged, or of something else."""
-    manifest = read_json(folder / "manifest.json")
-    files = manifest.pop("files", {}) if isinstance(manifest, dict) else {}
-    if manifest != identity:
-        raise RealmError(f"{folder} contains the postings of something else.")
-    for name, expected in files.items():
-        if not (folder / name).exists() or sha256_of_file(folder / name) != expected:
-            raise RealmError(f"{folder / name} is missing or damaged.")
+    derive_folder(folder, identity, partial(_write, snapshot, activity))
     return [
         _Part(*(open_array(_file(folder, number, name), dtype, (None,)) for name, dtype in _DTYPES.items()))
         for number in range(identity["parts"])
     ]
 
 
-def _make(snapshot: Snapshot, folder: Path, identity: dict[str, Any], activity: Activity) -> None:
+def _write(snapshot: Snapshot, activity: Activity, folder: Path) -> None:
     activity.say("Counting the wordpieces of the corpus, once.")
-    files = {}
-    with disk_errors(folder), new_folder(folder, folder.with_name(f"{folder.name}.tmp")) as temporary:
-        for number, part in enumerate(_made(snapshot, activity)):
-            for name, array in part._asdict().items():
-                path = _file(temporary, number, name)
-                save_array(path, array)
-                files[path.name] = sha256_of_file(path)
-        write_json(temporary / "manifest.json", {**identity, "files": files}, sealed=True)
-        remove_folder(folder)
+    for number, part in enumerate(_made(snapshot, activity)):
+        for name, array in part._asdict().items():
+            save_array(_file(folder, number, name), array)
 
 
 def _file(folder: Path, number: int, name: str) -> Path:

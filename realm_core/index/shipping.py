@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
-from realm_core.files import publish_folder, refuse_existing, sha256_of_file, write_json
+from realm_core.files import new_folder, refuse_existing, sha256_of_file, write_json
 from realm_core.index.generation import Generation
 from realm_core.index.manifest import MANIFEST_FILE, SHIPPED
 from realm_core.index.quantised import quantise
@@ -18,13 +15,10 @@ def main(task: ShipVectors, activity: Activity) -> None:
     """Quantise the vectors of the task's index into one shard."""
     refuse_existing(task.output)
     index = Generation.open(task.index)
-    with TemporaryDirectory(dir=task.output.parent, prefix=".ship-") as temporary:
-        made = Path(temporary, SHIPPED)
-        made.mkdir()
+    with new_folder(task.output) as made:
         shard = made / "vectors-00000.safetensors"
         save_tensors(shard, quantise(index.vectors_ND))
         entry = {"file": shard.name, "start": 0, "stop": len(index.vectors_ND), "sha256": sha256_of_file(shard)}
         own = {key: value for key, value in index.manifest.items() if key != "search"}  # the files of which stay there
         write_json(made / MANIFEST_FILE, {**own, "generation": SHIPPED, "shards": [entry]}, sealed=True)
-        publish_folder(made, task.output)
     activity.result({"rows": len(index.vectors_ND), "bytes": (task.output / shard.name).stat().st_size})

@@ -130,7 +130,7 @@ def unused_for(retriever: str) -> dict[str, str]:
     """Fields that mean nothing for a retriever, and why."""
     if retriever == "bm25":
         return {"index": "is for --retriever dense alone"}
-    return dict.fromkeys(("score_scale", "fit_score_scale", "bm25_cache"), "is for --retriever bm25 alone")
+    return dict.fromkeys(("score_scale", "bm25_cache"), "is for --retriever bm25 alone")
 
 
 def check_index(retriever: str, index: Path | None) -> None:

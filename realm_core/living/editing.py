@@ -120,7 +120,7 @@ def refuse_equal(view: CorpusView, documents: Sequence[LivingDocument], dying: f
             where = f"the collection {document.collection}" if document.collection else "the corpus"
             reasons[document.id] = f"“{document.title}” is in {where} already, with the same text (id {twin})."
             present[twin] = document.title
-        else:  # an id of either may be new, and say nothing
+        else:  # the ids of both may be generated, and mean nothing to a person
             reasons[document.id] = f"“{document.title}” is given twice, with the same text."
     if reasons:
         first, *others = reasons

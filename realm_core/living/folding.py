@@ -16,7 +16,7 @@ from realm_core.errors import RealmError
 from realm_core.index.choice import search_of
 from realm_core.living.editing import Embed, embedding_in, without
 from realm_core.living.publishing import BasePart, NewBase, PublishedBase, keep_words, publish_base, publishing
-from realm_core.living.state import BASE, Base, LivingState
+from realm_core.living.state import BASE, LivingState, folded_base
 from realm_core.living.store import Store
 from realm_core.living.tasks import Fold
 from realm_core.living.view import CorpusView
@@ -63,8 +63,7 @@ def new_base(view: CorpusView) -> NewBase:
     about = {"name": state.name, **{key: first.snapshot.manifest.get(key, value) for key, value in _ABOUT.items()}}
     about["fingerprint"] = f"fold of {state.id}"
     wanted = search_of(first.vectors.manifest).wanted if first.name == BASE else "auto"
-    base = Base(f"{state.id}f", f"{state.id}f-{state.block_hash}")
-    return NewBase(base, [BasePart.whole(view)], about, wanted)
+    return NewBase(folded_base(state), [BasePart.whole(view)], about, wanted)
 
 
 def rebase(

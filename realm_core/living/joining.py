@@ -12,8 +12,6 @@ Legend: A documents and N blocks of a view.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
@@ -23,14 +21,11 @@ import numpy as np
 from realm_core.corpus.records import LONGEST_ID, LONGEST_LICENCE
 from realm_core.corpus.repetition import FirstOnly, IdPrefixes, id_digest, id_prefixes, recurring
 from realm_core.errors import RealmError
-from realm_core.files import read_json
 from realm_core.index.choice import SearchKind
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.manifest import read_manifest
-from realm_core.living.documents import Changes
-from realm_core.living.editing import Embed, edit, embedding_in
 from realm_core.living.publishing import BasePart, NewBase, PublishedBase, keep_words, publish_base, publishing
-from realm_core.living.state import Base, LivingState
+from realm_core.living.state import Base, LivingState, joined_base, joined_name
 from realm_core.living.store import Store
 from realm_core.living.tasks import LONGEST_NAME, Join
 from realm_core.living.view import CorpusView
@@ -47,11 +42,7 @@ Corpus = tuple[Store, LivingState]
 def main(task: Join, activity: Activity) -> None:
     """Join the corpora of some indexes. The result names both folders."""
     corpora = [_corpus(task, place, activity) for place in range(len(task.index))]
-    if task.purged is not None:
-        assert task.model is not None, "with purged documents comes the model"
-        purged = {name: tuple(ids) for name, ids in read_json(task.purged).items()}
-        corpora = [without_purged(*one, purged.get(one[1].name, ()), embedding_in(task.model)) for one in corpora]
-    name = task.corpus_name or "-".join(state.name for _, state in corpora)
+    name = task.corpus_name or joined_name([state for _, state in corpora])
     _check_name(name)  # before it becomes a folder
     store = Store(task.output / "living" / name, corpora=task.output / "corpora", indexes=task.output / "indexes")
     joined = join(store, name, corpora, activity, search=task.search)
@@ -72,12 +63,6 @@ def _corpus(task: Join, place: int, activity: Activity) -> Corpus:
     return Store(task.output / "living" / name, corpora=snapshot.parent.parent, indexes=index.parent), state
 
 
-def without_purged(store: Store, state: LivingState, ids: Sequence[str], embed: Embed) -> Corpus:
-    """The state without some documents, as a removal of them leaves it; ids that it does not have do not matter."""
-    there = tuple(store.view(state).with_ids(ids))
-    return store, edit(store, state, Changes(removed=there), embed) if there else state
-
-
 def join(
     store: Store, name: str, corpora: Sequence[Corpus], activity: Activity, *, search: SearchKind = "auto"
 ) -> PublishedBase:
@@ -91,11 +76,8 @@ def join(
     with publishing(store):
         views = [own.view(state) for own, state in corpora]
         _check_collections(name, views)
-        digest = hashlib.sha256(json.dumps([name, *(state.id for state in states)]).encode()).hexdigest()[:16]
-        wanted = "" if search == "auto" else f"-{search}"
-        base = Base(f"{digest}j", f"{digest}j-{states[0].block_hash}{wanted}")
         activity.say(f"Joining {' and '.join(state.name for state in states)}.")
-        new = NewBase(base, _parts(views, activity), _about(name, views), search)
+        new = NewBase(joined_base(name, states, search), _parts(views, activity), _about(name, views), search)
         made = publish_base(store, new, activity)
         keep_words(new, made, activity)
         return made

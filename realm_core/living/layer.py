@@ -4,7 +4,8 @@ A base stores a passage that several of its documents have once (`corpus/sharing
 of these documents, all with the same stored vector, so that every row belongs to one document.
 
 Layers are immutable and thread-safe; states with a common layer share the opened one.
-Legend: N rows, V stored blocks with their vectors, A documents, D dimension.
+Legend: N rows, M wanted ones, V stored blocks with their vectors, R those of a shard, P wanted ones of it, A documents,
+D dimension.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from realm_core.arrays import Mask, Rows
@@ -30,7 +30,7 @@ from realm_core.corpus.sharing import Shared, shared_in
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import plain_name
-from realm_core.index.generation import Generation
+from realm_core.index.generation import Generation, read_vectors
 from realm_core.index.manifest import read_manifest, verified_file
 from realm_core.index.postings import Postings
 from realm_core.living.collections import CollectionFacts, collections_of
@@ -64,15 +64,11 @@ class StoredVectors:
         vectors_MD = torch.empty(len(rows_M), self.dimension, dtype=torch.float16)
         shards_M = np.searchsorted(self._starts, rows_M, side="right") - 1
         for shard in np.unique(shards_M).tolist():
-            path, places = verified_file(self.folder, self._shards[shard]), np.flatnonzero(shards_M == shard)
-            local = rows_M[places] - self._starts[shard]
-            first, last = int(local.min()), int(local.max())
-            try:
-                with safe_open(path, "pt") as file:
-                    read = file.get_slice("vectors")[first : last + 1]
-                vectors_MD[torch.from_numpy(places)] = read[torch.from_numpy(local - first)]
-            except (SafetensorError, OSError, RuntimeError, IndexError) as error:
-                raise RealmError(f"{path} does not hold the vectors that its manifest promises: {error}.") from None
+            start, stop = self._starts[shard : shard + 2].tolist()
+            places_P = np.flatnonzero(shards_M == shard)
+            path = verified_file(self.folder, self._shards[shard])
+            vectors_RD = read_vectors(path, stop - start, self.dimension)  # a mapping: the wanted rows alone are read
+            vectors_MD[torch.from_numpy(places_P)] = vectors_RD[torch.from_numpy(rows_M[places_P] - start)]
         return vectors_MD
 
 
@@ -253,13 +249,14 @@ class Layer:
 
     def document(self, article: int) -> LivingDocument:
         own = self.snapshot.article(article)
-        known = self._known(article)
+        known = self.metadata(article)
         known["tags"] = tuple(known["tags"])
         return LivingDocument(own.id, own.title, own.text, own.sections, own.url, **known)
 
-    def _known(self, article: int) -> dict[str, Any]:
+    def metadata(self, article: int) -> dict[str, Any]:
+        """What is known of a document besides its text: the fields of `DOCUMENTS_SCHEMA`."""
         if self.document_table is None:
-            return known_of(self.snapshot.manifest, self.snapshot.article(article).url)
+            return known_of(self.snapshot.manifest, self.article_table.column("url")[article].as_py())
         return {name: self.document_table.column(name)[article].as_py() for name in DOCUMENTS_SCHEMA.names}
 
     def collection_of(self, article: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -20,15 +21,18 @@ from realm_core.index.allowed_rows import AllowedRows
 from realm_core.index.approximate import open_approximate
 from realm_core.index.choice import MilvusServer, WantedSearch
 from realm_core.index.generation import Generation
+from realm_core.index.manifest import read_manifest
 from realm_core.index.milvus import MOST_FOUND, MilvusVectors
 from realm_core.index.search import ExactSearch
 from realm_core.index.stored_rows import StoredRows
 from realm_core.index.to_milvus import open_vectors
+from realm_core.model.device import free_bytes
 
 log = logging.getLogger(__name__)
 
 _CANDIDATES, _LEAST_CANDIDATES = 4, 100  # rows that are scored exactly for each wanted row, and at least
 _RESERVE = 4  # how many times more rows are asked for than needed where the expression would name too many
+_GPU_SHARE = 0.5  # of its free memory, for vectors; the models and the reading take some, too
 _LOG_EVERY_S = 10.0
 
 
@@ -45,11 +49,25 @@ class BaseSearch(Protocol):
 
 
 def open_base(folder: Path, device: torch.device, wanted: WantedSearch = "auto") -> BaseSearch:
-    """The search of a generation, whose files are verified. wanted: a server, or as for `open_approximate`."""
+    """The search of a generation, whose files are verified.
+
+    wanted: a server, or as for `open_approximate`; with "auto" a GPU with room for the vectors searches all of them.
+    """
     if isinstance(wanted, MilvusServer):
         return MilvusSearch.open(folder, wanted)
+    if wanted == "auto" and _fit_on(device, folder):
+        log.info("The index %s is searched exactly, on the GPU.", folder.name)
+        wanted = "exact"
     approximate = open_approximate(folder, wanted)
     return ExactSearch(Generation.open(folder).vectors_ND, device) if approximate is None else approximate
+
+
+def _fit_on(device: torch.device, folder: Path) -> bool:
+    """Whether a GPU has room for the vectors of a generation, in float16."""
+    manifest = read_manifest(folder)
+    with suppress(KeyError, TypeError, ValueError):  # damaged, as what opens it next says
+        return int(manifest["rows"]) * int(manifest["dim"]) * 2 <= _GPU_SHARE * free_bytes(device)
+    return False
 
 
 class MilvusSearch:

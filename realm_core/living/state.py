@@ -141,6 +141,23 @@ class LivingState:
             raise RealmError(f"{path} {error}") from None
 
 
+def folded_base(state: LivingState) -> Base:
+    """The base that a state with edits is folded into."""
+    return Base(f"{state.id}f", f"{state.id}f-{state.block_hash}")
+
+
+def joined_name(states: Sequence[LivingState]) -> str:
+    """What the joined corpus is called where nobody says it."""
+    return "-".join(state.name for state in states)
+
+
+def joined_base(name: str, states: Sequence[LivingState], search: str) -> Base:
+    """The base that states are joined in, under a name. search: how its blocks are found, as it was asked for."""
+    digest = hashlib.sha256(json.dumps([name, *(state.id for state in states)]).encode()).hexdigest()[:16]
+    wanted = "" if search == "auto" else f"-{search}"
+    return Base(f"{digest}j", f"{digest}j-{states[0].block_hash}{wanted}")
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError

@@ -62,8 +62,6 @@ class Join(Task):
     output: Path = runtime(help="data folder: corpora/, indexes/, and living/ with what was edited")
     corpus: tuple[Path, ...] = runtime((), help=f"snapshot folder of each index (default: found {BY_INDEX})")
     state: tuple[Path, ...] = runtime((), help="file of the state above each index (default: nothing was edited)")
-    purged: Path | None = runtime(None, help="file of the ids of purged documents, by corpus (needs --model)")
-    model: Path | None = runtime(None, help="folder of the model that built the indexes")
 
     def check_together(self) -> None:
         if len(self.index) < 2:
@@ -71,5 +69,3 @@ class Join(Task):
         for name in ("corpus", "state"):
             if len(getattr(self, name)) not in (0, len(self.index)):
                 raise SettingError(name, "must name as many as there are indexes, in their order.")
-        if self.purged is not None and self.model is None:
-            raise SettingError("purged", "needs --model.")

@@ -127,6 +127,15 @@ class CorpusView:
         """The block with this id in each living document that has it, in order."""
         return list(map(self.block, self.rows_with(block_id)))
 
+    def articles_with(self, block_id: str) -> list[int]:
+        """The article rows of the living documents that have the block with this id, in order."""
+        return [
+            first_article + int(layer.owners_N[row])
+            for layer, first_row, first_article in self._placed()
+            for row in layer.rows_with(block_id)
+            if self.standing_rows[first_row + row]
+        ]
+
     def article(self, row: int) -> Article:
         """The document at an article row, in a snapshot's form."""
         layer, _, first_article = self._layer_at(row, self._first_articles)
@@ -183,6 +192,11 @@ class CorpusView:
     def document(self, row: int) -> LivingDocument:
         layer, _, first_article = self._layer_at(row, self._first_articles)
         return layer.document(row - first_article)
+
+    def metadata(self, row: int) -> dict[str, Any]:
+        """What is known of a document besides its text: the fields of `DOCUMENTS_SCHEMA`."""
+        layer, _, first_article = self._layer_at(row, self._first_articles)
+        return layer.metadata(row - first_article)
 
     def collection_of(self, row: int) -> str:
         layer, _, first_article = self._layer_at(row, self._first_articles)

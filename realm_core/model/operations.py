@@ -1,7 +1,7 @@
 """Floating-point operations of the matrix products of BERT and of the modules on top of it.
 
 A multiply-add counts as two. Padding does not count, so a utilisation computed from these numbers measures only useful
-work. Embeddings, LayerNorm, GELU, softmax and the optimizer are not included.
+work. Embeddings, LayerNorm, GELU, softmax and the optimiser are not included.
 
 Legend: L wordpieces of a sequence, W hidden width, F inner width, V vocabulary, D dimension, M masked wordpieces.
 """

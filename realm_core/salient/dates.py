@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 
 from realm_core.salient.spans import DATE, TaggedSpan
+from realm_core.text.months import FULL_MONTH
 
-FULL_MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _MONTH = rf"(?:{FULL_MONTH}|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?)"
 _DAY = r"(?:3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?"
 _DAYS = rf"{_DAY}(?:\s?[–-]\s?{_DAY})?"

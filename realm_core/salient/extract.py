@@ -44,13 +44,6 @@ _REQUEST_BLOCKS = 100  # blocks per request to a worker, and per progress report
 def main(task: Spans, activity: Activity) -> None:
     labels = tuple(filter(None, task.labels.split(","))) if task.labels else None
     options = TaggerOptions(task.tagger, labels, task.dates)
-    if task.measure is not None:
-        from realm_core.salient.measure import measure_file
-
-        measure_file(task.measure, options.tagger(), activity)
-        return
-    if task.corpus is None or task.output is None:
-        raise RealmError("Name the snapshot with --corpus and a folder for its spans with --output.")
     spans = extract(
         task.corpus,
         task.output,

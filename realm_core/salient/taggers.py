@@ -159,13 +159,12 @@ class TaggerOptions:
     with_dates: bool = True
 
     def tagger(self, snapshot: Snapshot | None = None) -> SalientTagger:
-        """snapshot: of the texts, for `links`; None if they are not from a snapshot."""
+        """snapshot: of the texts, which only `links` needs."""
         names: Tagger
         if self.name == SPACY:
             names = SpacyTagger(self.labels or SPACY_LABELS)
         elif self.name == LINKS:
-            if snapshot is None:
-                raise RealmError(f"The tagger {LINKS} needs a snapshot; it cannot tag the sentences of a file.")
+            assert snapshot is not None
             names = LinkTagger(snapshot, self.labels)
         elif self.name == DATES:
             names = DateTagger()

@@ -25,7 +25,7 @@ class Spans(Task):
     queue = "default"
     makes = "spans"
 
-    corpus: CorpusFolder | None = artefact("the corpus", job_needs=True, default=None)
+    corpus: CorpusFolder = artefact("the corpus")
     # On the command line also the folder or name of a token classifier for transformers.
     tagger: Annotated[str, _TAGGER] = setting(
         "spacy", "spacy: names by spaCy's small model; links: a dump's wiki links; dates: none but dates"
@@ -34,7 +34,7 @@ class Spans(Task):
     dates: bool = setting(True, "find dates by their pattern, too")
     blocks: Count = setting(0, "to look at, drawn at random; 0: all", unit="blocks")
     seed: Seed = setting(0, "draws them")
-    output: Path | None = runtime(None, help="folder for the spans")
+    output: Path = runtime(help="folder for the spans")
     shard_blocks: int = runtime(SHARD_BLOCKS, help="in a shard", unit="blocks", ge=1)
     processes: int | None = runtime(
         None,
@@ -42,4 +42,3 @@ class Spans(Task):
         unit="processes",
         ge=1,
     )
-    measure: Path | None = runtime(None, help="measure the tagger on a CoNLL file instead")

@@ -18,9 +18,8 @@ import torch
 
 from realm_core.model.device import pick_device
 from realm_core.runs.activity import Activity
-from realm_core.selfcheck import cost
 from realm_core.selfcheck.checks import DeviceCheck, run_checks
-from realm_core.selfcheck.networks import Networks, default_networks, draw_sample, random_networks
+from realm_core.selfcheck.networks import Networks, default_networks, draw_sample
 from realm_core.selfcheck.speed import K, Speed, measure_speed
 from realm_core.selfcheck.tasks import SelfCheck
 
@@ -42,8 +41,7 @@ def main(task: SelfCheck, activity: Activity) -> None:
         if not task.as_json:
             print(_line(check), flush=True)
     passed = all(check.passed for check in checks)
-    timed = random_networks("BERT-base of random weights", cost.BERT_BASE) if task.cost else networks
-    speed = measure_speed(timed, device, task.seconds)
+    speed = measure_speed(networks, device, task.seconds)
     report = {
         "format": 1,
         "machine": machine,
@@ -56,18 +54,10 @@ def main(task: SelfCheck, activity: Activity) -> None:
             }
             for check in checks
         ],
-        "speed": {"weights": timed.name, **dataclasses.asdict(speed)},
+        "speed": {"weights": networks.name, **dataclasses.asdict(speed)},
     }
     activity.result(report)
-    print(json.dumps(report, indent=1) if task.as_json else _speed_lines(speed, timed))
-    if task.cost and not task.as_json:
-        here = cost.DeviceProfile("this device", speed.peak_flops, speed.training_share, speed.embedding_share)
-        kept = cost.kept_bytes(device)
-        activations = (
-            f"A training keeps {kept / 1024:.0f} KiB per wordpiece and layer on this device, "
-            f"{cost.activation_bytes(kept) / 2**30:.2f} GiB for a sentence with its blocks."
-        )
-        print("", cost.formulas(), "", activations, "", cost.table([*cost.DATASHEETS, here]), sep="\n")
+    print(json.dumps(report, indent=1) if task.as_json else _speed_lines(speed, networks))
     if not passed:
         raise SystemExit(EXIT_FAILED)
 

@@ -109,14 +109,14 @@ def _training(networks: Networks, device: torch.device, sentences: int, seconds:
         part.to(device).train()
         no_dropout_in_attention(part.bert, _DROPOUT)
     trained = [p for part in (copies.embedder, copies.encoder) for p in part.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(trained, lr=0.0, fused=True)
+    optimiser = torch.optim.AdamW(trained, lr=0.0, fused=True)
     sample = draw_sample(networks.config, sentences=sentences, k=K, query=_QUERY, body=_BODY, masks=_MASKS)
     here = sample.to(device)
 
     def step() -> None:
         losses.pretraining_loss(copies, here, fast_dtype(device)).backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
 
     taken_s = statistics.median(_times(step, device, seconds))
     work = PretrainingWork(

@@ -16,8 +16,4 @@ class SelfCheck(Task):
     device: str = runtime("auto", help=DEVICE)
     base: str | None = runtime(None, help="package or folder of BERT weights to check with (default: the models' own)")
     seconds: float = runtime(2.0, help="of each measurement", unit="seconds")
-    cost: bool = runtime(
-        False,
-        help="measure speeds with a BERT-base of random weights, and what the paper's pre-training would cost here",
-    )
     as_json: bool = runtime(False, help="print JSON", flag="--json")

@@ -34,14 +34,13 @@ from realm_core.living.scope import Scope
 from realm_core.living.state import LivingState
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.config import Normalisation
-from realm_core.model.device import fast_dtype, pick_device
+from realm_core.model.device import fast_dtype, pick_device, release_memory
 from realm_core.questions.answers import holds_answer
 from realm_core.serving.corpus import LivingCorpus, ServedCorpus, Wanted, best, nearest, open_corpus
 from realm_core.serving.english.topics import read_as
 from realm_core.serving.filled import Filling
 from realm_core.serving.gap_reading import as_question, filling_of, one_gap
 from realm_core.serving.mask_reading import MaskedSentence, MaskReading, masked_sentence
-from realm_core.serving.memory import release_memory
 from realm_core.serving.provenance import Answer
 from realm_core.serving.reading import BlockReading, SearchResult
 from realm_core.serving.retrieval import AskedQuestion, Retrieved, as_meant, retrieved
@@ -181,7 +180,8 @@ class Engine:
         scope:    the documents to search, and the weights of their collections; None: all alike.
         as_typed: do not correct the spelling (`Spelling`).
         corpus:   a `tried` one; None: the served one.
-        listens:  whether the client is still connected, called in another thread; if not, its request is dropped.
+        listens:  whether the client is still connected, called in another thread; if not, its request is dropped,
+                  unless it is read in one batch with those of others.
         """
         wanted = Wanted(self.config.k if k is None else k, tuple(exclude), scope)
         request = self._ask_request(question, wanted, normalisation, read=True, as_typed=as_typed)
@@ -366,7 +366,12 @@ class Engine:
         to_read = [(queued, q, result) for (queued, q), result in zip(batch, results, strict=True) if q.read]
         with closing(self._reading.read([result for *_, result in to_read])) as read:
             # Each question is answered as soon as its blocks have been read.
-            for (queued, q, result), blocks in zip(to_read, read, strict=True):
+            for position, (queued, q, result) in enumerate(to_read):
+                if not any(waiting.listens() for waiting, *_ in to_read[position:]):
+                    for waiting, *_ in to_read[position:]:
+                        waiting.drop()
+                    break  # closes `read`, which reads ahead
+                blocks = next(read)
                 read_at = time.perf_counter()
                 answer = self._reading.answer(result.question, blocks, q.normalisation)
                 done = time.perf_counter()

@@ -34,8 +34,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from realm_core.questions.answers import normalise_answer
-from realm_core.salient.dates import FULL_MONTH
 from realm_core.text.folding import folded
+from realm_core.text.months import FULL_MONTH
 
 _HONORIFICS = frozenset(
     "sir dame dr doctor prof professor lord lady king queen prince princess emperor empress president chancellor "

@@ -327,7 +327,7 @@ def _named_as(
         shown = normalise_answer(name.text)
         if shown in keys:
             keys = [shown, *(key for key in keys if key != shown)]
-        # A title is displayed without being a wording, and so it stays.
+        # A title may be displayed that is no wording of the evidence; it is kept as it is.
         text = name.text if shown in keys or shown not in name.keys else spellings[keys[0]]
         named.append(naming.NamedAnswer(tuple(keys), text))
         for key in keys:

@@ -29,7 +29,7 @@ class Fill(Task):
 
     activity = "fill"
     summary = "fill the masks of one sentence: without retrieval, from blocks, and marginal"
-    code = "realm_core.serving.filling"
+    code = "realm_core.serving.asking"
 
     sentence: str = runtime(help="a sentence with [MASK] where a word is missing", positional=True)
     model: Path = runtime(help="folder of a pre-trained model")
@@ -37,4 +37,3 @@ class Fill(Task):
     corpus: Path | None = runtime(None, help=_CORPUS)
     k: int = runtime(8, help="to read, the null block counted", unit="blocks")
     truth: str | None = runtime(None, help="what stands there: how likely is it, which blocks help?")
-    as_json: bool = runtime(False, help="print everything as JSON", flag="--json")

@@ -4,7 +4,8 @@
     queue.take(most)        in the engine's thread: the next requests as a batch
 
 A request leaves the queue when its deadline passes, or, if its client has disconnected, when the engine takes the next
-batch. Nothing is computed for it. Times are of a monotonic clock.
+batch. Nothing is computed for it. A batch that is being computed ends early when all its clients have disconnected
+(`engine.py`). Times are of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ class QueuedRequest(Generic[Request]):
     listens: Callable[[], bool] = lambda: True
     queued_at: float = field(default_factory=time.perf_counter)
     future: Future[Any] = field(default_factory=Future)
+
+    def drop(self) -> None:
+        """End it without a result, because its client has disconnected."""
+        self.future.set_exception(EngineUnavailable("The client has disconnected.", retry_after_s=1))
 
 
 class RequestQueue(Generic[Request]):
@@ -84,7 +89,7 @@ class RequestQueue(Generic[Request]):
         # Connections are checked in this thread: a hundred client threads that poll would slow down the engine.
         for queued in waiting:
             if not queued.listens() and self._remove(queued):
-                queued.future.set_exception(EngineUnavailable("The client has disconnected.", retry_after_s=1))
+                queued.drop()
         with self._changed:
             if self.closed and not self._waiting:
                 return None

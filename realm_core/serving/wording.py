@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _ARTICLE = re.compile(r"(?:a(?! cappella\b| priori\b| posteriori\b| la\b)|an|the)\s+(?=\S)")
+_ARTICLE_LETTERS = ("a", "t")
 _ABBREVIATION = re.compile(r"\b(?:(?:[A-Z]\.)+[A-Z]|Jr|Sr|Inc|Ltd|Co)$")
 _WORD = re.compile(r"\w")
 _PAIRS = (('"', '"'), ("“", "”"), ("«", "»"), ("(", ")"), ("[", "]"))
@@ -17,7 +18,8 @@ def displayed(text: str, start: int, end: int) -> tuple[int, int]:
     The partner is taken in if it is next to the span ('Mel" Blanc' becomes '"Mel" Blanc'); otherwise a mark at the
     span's edge is left out. An abbreviation keeps its full stop ("Washington, D.C."), and "The Hague" its article.
     """
-    if article := _ARTICLE.match(text, start, end):
+    # Called for each span of a reading, nearly all of which need no change: the cheap checks come first.
+    if text[start : start + 1] in _ARTICLE_LETTERS and (article := _ARTICLE.match(text, start, end)):
         start += article.end() - article.start()
     for opening, closing in _PAIRS if _MARK.search(text, start, end) else ():
         lacking = _lacking(text[start:end], opening, closing)
@@ -32,7 +34,8 @@ def displayed(text: str, start: int, end: int) -> tuple[int, int]:
     if text[end : end + 1] == "." and _ABBREVIATION.search(text[start:end]):
         end += 1
     inner = text[start:end]
-    if not inner.strip():
+    stripped = inner.strip()
+    if not stripped or len(stripped) == len(inner):
         return start, end
     return start + len(inner) - len(inner.lstrip()), end - len(inner) + len(inner.rstrip())
 

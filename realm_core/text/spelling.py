@@ -167,7 +167,7 @@ class Spelling:
         in_order = sorted((near | short).items(), key=lambda one: one[0].start())
         changed = {place: found for place, found in in_order if found}
         most = _NEAREST.get(len(changed), 2)
-        choices = [[*found[:most], None] for found in changed.values()]  # None: it stays
+        choices = [[*found[:most], None] for found in changed.values()]  # None: the word is kept
         readings = [
             _reading(question, dict(zip(changed, chosen, strict=True)))
             for chosen in itertools.islice(itertools.product(*choices), _MOST_COMBINED)

@@ -30,7 +30,7 @@ SAME: Final = {
     "tiniest": "smallest",
     "most common": "most abundant",
 }
-# The highest one is the same: an almanac has the highest point of a country, and people ask for its mountain.
+# With "highest" these mean the same: an almanac names the highest point of a country, people ask for its mountain.
 _SUMMITS: Final = frozenset("mountain mount peak summit point".split())
 _FORMS: Final = {usual: [usual, *(one for one, other in SAME.items() if other == usual)] for usual in SAME.values()}
 # Those that rank things; others ("honest", "best-known") need not.

@@ -228,7 +228,7 @@ class BackgroundRefresh(IndexRefresh):
                         remove_folder(self._generations / step_name(newest))
                     continue
                 self._arrived = self._open(newest)
-            except Exception as error:  # training continues whatever it is, such as a device without room for two
+            except Exception as error:  # training continues; for one, a device has no room for two indexes
                 if newest_step(self._generations) != newest:
                     continue  # another process of the training removed it for a newer one
                 if (newest, type(error)) != reported:  # not the text, in which numbers of bytes may change

@@ -104,7 +104,7 @@ class Loop:
             if parameter.requires_grad
         }
         # LayerNorm's parameters and biases are vectors; only matrices decay.
-        self._optimizer = AdamW(
+        self._optimiser = AdamW(
             [
                 {
                     "params": [p for p in group.module.parameters() if p.requires_grad and (p.dim() > 1) == decays],
@@ -148,10 +148,10 @@ class Loop:
                 raise RealmError(f"{self.name}: the gradient of step {self.step} is {norm}; lower the learning rate.")
             factor = self._factor(self.step)
             self._row.add(figures, {"gradient_norm": norm, "learning_rate": factor})
-            for group in self._optimizer.groups:
+            for group in self._optimiser.groups:
                 group["lr"] = group["peak"] * factor
-            self._optimizer.step()
-            self._optimizer.forget_gradients()
+            self._optimiser.step()
+            self._optimiser.forget_gradients()
             self.step += 1
             self._row.seconds += time.monotonic() - began
             self._show(f"loss {self._row.sums['loss'] / self._row.steps:.3f}")
@@ -244,7 +244,7 @@ class Loop:
             return
         tensors = {f"parameter.{name}": parameter.detach().contiguous() for name, parameter in self._named.items()}
         for name, parameter in self._named.items():
-            for key, value in self._optimizer.state[parameter].items():
+            for key, value in self._optimiser.state[parameter].items():
                 tensors[f"{key}.{name}"] = value.detach().contiguous().reshape(value.shape)
         state = {
             "step": self.step,
@@ -297,7 +297,7 @@ class Loop:
             with torch.no_grad():
                 for name, parameter in self._named.items():
                     parameter.copy_(tensors[f"parameter.{name}"])
-                    self._optimizer.state[parameter] = {
+                    self._optimiser.state[parameter] = {
                         key: tensors[f"{key}.{name}"].to(parameter.device)  # fused AdamW requires "step" there, too
                         for key in ("step", "exp_avg", "exp_avg_sq")
                         if f"{key}.{name}" in tensors

@@ -100,7 +100,7 @@ class _AgreeingReader:
     """The model's own reader, which decides which block holds a question's answer."""
 
     def __init__(self, model: Model) -> None:
-        # As the reader was trained: a calibration would demand more of a block than that it holds the answer.
+        # Without calibration, as in training: a calibrated reader asks for more than that a block holds the answer.
         config = dataclasses.replace(model.config, reading_temperature=1.0, reading_bias=0.0, prior_temperature=1.0)
         model.reader.for_inference(pick_device("auto"))
         self._reading = BlockReading(model.reader, config, model="", index="", corpus="")

@@ -63,7 +63,7 @@ UNREAD = {
 
 @pytest.fixture
 def ends(engine: FakeEngine, staff: Person) -> dict[str, list[Any]]:
-    """Rows of each kind, of several people, and what stands in the addresses that are about one thing."""
+    """Rows of each kind, of several people, and the ids that addresses of one record contain."""
     User.objects.filter(pk=staff.user.pk).update(is_superuser=True)
     other = User.objects.create_user("Other")
     asked = [stored.store(stored.payload(question=f"Whose is number {number}?"), asker=other) for number in range(3)]
@@ -126,7 +126,9 @@ def test_pages(ends: dict[str, list[Any]], staff: Person) -> None:
 
 
 @pytest.mark.parametrize("payload", in_turn(PAYLOADS, 9))
-def test_one_s_own_history(payload: str, ends: dict[str, list[Any]], member: Person) -> None:
+def test_a_history_lists_the_asker_s_own_questions_alone(
+    payload: str, ends: dict[str, list[Any]], member: Person
+) -> None:
     own = stored.store(stored.payload(question="Whose is mine?"), asker=member.user)
     shown = member.client.get("/history/", {"page": payload}).content.decode()
     assert own.question in shown and "Whose is number" not in shown

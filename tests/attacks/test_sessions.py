@@ -36,7 +36,7 @@ def log_in(client: Client, password: str = PASSWORD, **more: Any) -> Any:
 
 @pytest.mark.parametrize("name", [name for name in PAGES | API if name != "mcp"])
 def test_no_other_site_sends_a_form(name: str, engine: FakeEngine, staff: Person) -> None:
-    """`mcp` looks at no session (tests/web/test_mcp.py), and nobody's session needs no protection."""
+    """Addresses that use no session need no protection: `mcp` (tests/web/test_mcp.py), health and metrics."""
     browser = Client(enforce_csrf_checks=True)
     browser.cookies = staff.client.cookies
     address = (PAGES | API)[name]
@@ -94,7 +94,7 @@ def test_passwords_are_not_guessed(somebody: User, settings: Any) -> None:
     assert log_in(Client(), headers={"X-Forwarded-For": "192.0.2.7, 127.0.0.1"}).status_code == 429
 
 
-def test_an_address_does_not_try_a_password_with_everybody(somebody: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logins_of_many_names_from_one_address_are_limited(somebody: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "_LOGINS", (12, 1800))  # more than axes allows one name
     for number in range(12):
         response = Client().post(reverse("login"), {"username": f"name{number}", "password": "Password1"})

@@ -81,8 +81,8 @@ LOOKED_AT = {
     "manage-document-changes manage-document-purge manage-document-remove manage-document-restore manage-documents "
     "manage-purge",
     "test_collections": "answer ask manage-collection manage-collections manage-document manage-documents",
-    "test_an_admin_who_hesitates": "manage-compare manage-compare-measure manage-deploy manage-deploy-measure "
-    "manage-deployments",
+    "test_an_admin_confirms_an_unmeasured_pair": "manage-compare manage-compare-measure manage-deploy "
+    "manage-deploy-measure manage-deployments",
     "test_the_administration": "admin:app_list admin:auth_user_add admin:auth_user_change admin:auth_user_history "
     "admin:index admin:webapp_askedanswer_change admin:webapp_askedanswer_changelist admin:webapp_askedanswer_delete",
 }
@@ -203,7 +203,7 @@ def test_every_page_is_looked_at() -> None:
 
 
 @looks("wide and light")
-def test_axe_finds_what_is_wrong(visitor: Visitor) -> None:
+def test_axe_reports_violations(visitor: Visitor) -> None:
     visitor.page.set_content("<html><body><img src='/static/img/favicon.svg'><input></body></html>")
     found = {violation["id"] for violation in AXE.run(visitor.page).response["violations"]}
     assert {"image-alt", "label", "html-has-lang", "document-title"} <= found
@@ -406,8 +406,8 @@ def test_collections(visitor_of_a_corpus: Visitor, staff: Person) -> None:
 
 @pytest.mark.nightly  # test_an_admin has the pages before
 @looks("wide and light")
-def test_an_admin_who_hesitates(visitor: Visitor, staff: Person) -> None:
-    """What is to answer was never measured: it can be, and somebody must say that they want it all the same."""
+def test_an_admin_confirms_an_unmeasured_pair(visitor: Visitor, staff: Person) -> None:
+    """The new pair was never measured: the page offers to measure it, and asks to confirm it otherwise."""
     active = Deployment.active()
     assert active is not None
     whole(active)

@@ -20,6 +20,7 @@ from tests.web.console import ANSWERS, another_index, another_model, measured, q
 from webapp.models import (
     AuditEntry,
     Deployment,
+    Evaluation,
     IndexGeneration,
     Job,
     JobKind,
@@ -325,6 +326,24 @@ def test_on_a_phone_the_stage_of_a_schedule_is_not_cut_off(console: Page, live_s
     console.set_viewport_size({"width": 390, "height": 844})
     console.goto(f"{live_server.url}/manage/schedules/")
     expect(console.get_by_text(stage.label, exact=True)).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_columns_of_a_comparison_have_short_names_and_the_page_the_whole_ones(
+    console: Page, live_server: LiveServer, rival: IndexGeneration, width: int
+) -> None:
+    ModelVersion.objects.filter(pk=rival.model_id).update(version="0f3a9c1b7d5e2468")
+    first, second = Evaluation.objects.order_by("pk")
+    console.set_viewport_size({"width": width, "height": 844})
+    console.goto(f"{live_server.url}/manage/compare/{first.pk}/{second.pk}/")
+    column = console.get_by_role("columnheader", name="B realm-worse")
+    expect(column).to_have_text("B realm-worse")
+    expect(column).to_have_attribute("title", "realm-worse 0f3a9c1b7d5e2468")
+    expect(console.get_by_role("link", name="realm-worse 0f3a9c1b7d5e2468")).to_be_visible()
+    assert column.locator("bdi").bounding_box()["height"] < 30  # type: ignore[index]  # one line
+    row = console.get_by_role("row", name="Exact match, what was withheld")
+    assert row.bounding_box()["height"] < 110  # type: ignore[index]
+    assert console.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_everything_can_be_done_without_javascript(

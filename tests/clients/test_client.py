@@ -137,7 +137,7 @@ def test_why(asker: Client, running: Running) -> None:
         nobody.why(answer.id, "Thimphu")
 
 
-def test_what_operators_do(admin: Client, asker: Client) -> None:
+def test_operators_list_and_change_records(admin: Client, asker: Client) -> None:
     with pytest.raises(NotAllowed):
         next(asker.models())
     model, (other, index) = next(admin.models()), admin.indexes()

@@ -86,7 +86,7 @@ def test_another_question_has_another_key(slept: list[float]) -> None:
 
 
 @pytest.mark.parametrize(("status", "kind"), [(429, TooManyRequests), (503, Unavailable)])
-def test_it_gives_up(slept: list[float], status: int, kind: type[ApiError]) -> None:
+def test_the_client_gives_up_after_its_retries(slept: list[float], status: int, kind: type[ApiError]) -> None:
     handler, seen = in_turn(*(busy(status) for _ in range(3)))
     with pytest.raises(kind) as refused:
         client(handler, retries=2).ask("Who?")
@@ -177,7 +177,7 @@ def test_edits_that_are_sent_again_have_the_same_key(slept: list[float]) -> None
         client(handler).purge_documents(["a"])
 
 
-def test_doubts_are_told(slept: list[float]) -> None:
+def test_a_conflict_has_the_doubts_and_the_confirmation(slept: list[float]) -> None:
     problem = {**busy(409, None).json(), "doubts": ["It measures worse."], "confirm": "abc"}
     handler, _ = in_turn(httpx.Response(409, json=problem))
     with pytest.raises(Conflict) as doubted:

@@ -49,7 +49,7 @@ def test_a_file_that_has_not_changed_is_read_once(settled: Path, read: list[Path
     assert read == [settled]
 
 
-def test_one_of_the_same_length_in_the_same_place_is_read(settled: Path, read: list[Path]) -> None:
+def test_a_replaced_file_of_the_same_length_and_times_is_read_again(settled: Path, read: list[Path]) -> None:
     assert checksum(settled) == sha256(b"one")
     times = settled.stat().st_atime_ns, settled.stat().st_mtime_ns
     settled.write_bytes(b"two")

@@ -176,7 +176,7 @@ def test_work_aside_that_fails_fails_for_whoever_asked() -> None:
 def test_work_aside_rests_while_others_are_computed_for(
     step: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here for ever; as soon as nobody needs the processors, not at all."""
+    """With no limit here; it ends as soon as no other work needs the processors."""
     monkeypatch.setattr("realm_core.pace._STEP_S", 0.001)
     monkeypatch.setattr("realm_core.pace._RESTS", 1e9)
     steps, over, served = list[int](), threading.Event(), threading.Event()

@@ -143,7 +143,7 @@ def test_finding_spans(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lines", [pytest.param(0.5, marks=pytest.mark.nightly), 3.5])
 def test_measuring(deployment: Deployment, tmp_path: Path, lines: float) -> None:
-    """Half a line is there; the next attempt takes it away and goes on behind the whole ones."""
+    """The last line is incomplete; the next attempt removes it and continues after the complete ones."""
     asked, kept = write_lines(tmp_path / "asked.jsonl", questions()), tmp_path / "kept" / "predictions.jsonl"
 
     def told(path: Path) -> list[str | Path]:

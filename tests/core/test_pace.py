@@ -74,7 +74,7 @@ def test_what_found_pauses_rests_longer_where_there_are_none(monkeypatch: pytest
     assert len(most) == 4  # it has only just begun to work again
 
 
-def test_who_computes_says_how_long_others_rest() -> None:
+def test_the_computing_module_sets_how_long_others_rest() -> None:
     assert pace._wait_for_quiet is computing.wait_for_quiet
 
 

@@ -79,7 +79,7 @@ def test_a_word_is_one_of_its_choices() -> None:
         make(Example, {"season": 3})
 
 
-def test_a_list_has_some_of_its_words_each_once() -> None:
+def test_a_list_setting_takes_known_words_without_repeats() -> None:
     def rows(value: Any) -> list[str]:
         task, wrong = try_make(Ablate, {**undecided(Ablate), **PATHS, "rows": value})
         if task is None:

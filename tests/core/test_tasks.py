@@ -43,7 +43,7 @@ COMMANDS: list[Task] = [
 
 
 @pytest.mark.parametrize("task", COMMANDS, ids=lambda task: task.activity)
-def test_the_words_for_another_process_ask_for_the_same(task: Task) -> None:
+def test_a_task_survives_its_command_line(task: Task) -> None:
     activity, *words = argv(task)
     again = told(activity, words)
     unused = task.unused()

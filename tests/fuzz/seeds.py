@@ -66,7 +66,6 @@ _MARKDOWN: Final = (
 )
 TOMLS: Final = (b'seed = 3\nsteps = 10\nlearning_rate = 1e-4\nmasking = "span"\nrefresh = "never"\n',)
 ABLATIONS: Final = (b'[ict]\nsteps = 5\n[pretrain]\nsteps = 1000\nrefresh = "in-loop"\n[evaluate]\nk = 3\n',)
-METRICS: Final = b'{"step": 1, "time": 2.5, "loss": 3.0}\n{"step": 2, "time": 3.5, "loss": 2.0, "name": "x"}\n'
 JOURNAL: Final = (
     b'{"format": 2, "fingerprint": "the same", "complete": false, "parts": [{"number": 0, "position": 3, '
     b'"articles": 3, "blocks": 4}]}'

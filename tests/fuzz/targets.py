@@ -32,7 +32,6 @@ from realm_core.documents import docx, html, markdown, pdf  # noqa: F401, reader
 from realm_core.documents.readers import read_file
 from realm_core.documents.records import Limits, from_json, to_json
 from realm_core.errors import RealmError
-from realm_core.evaluation.curves import read_metrics
 from realm_core.evaluation.predictions import PredictionFile, read_header, read_predictions
 from realm_core.index.generation import Generation
 from realm_core.model.checkpoint import load_model
@@ -105,7 +104,6 @@ def _texts(scene: Scene) -> Iterator[Target]:
     yield Target(
         "ablation", _file(plain / "a.toml", lambda path: read_settings(AblationConfig, path)), seeds.ABLATIONS, "text"
     )
-    yield Target("metrics", _file(plain / "metrics.jsonl", read_metrics), (seeds.METRICS,), "lines")
 
 
 def _documents(scene: Scene) -> Iterator[Target]:

@@ -8,8 +8,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
+from xml.etree import ElementTree
 
 import pytest
 
@@ -215,11 +217,105 @@ def test_floors_of_realm_core_are_straight() -> None:
     assert not upwards, "\n".join(upwards)
 
 
-def test_every_floor_is_in_the_drawing() -> None:
-    drawn = (TOP / "docs" / "images" / "rooms.svg").read_text()
-    rooms = {path.name for path in (TOP / "realm_core").iterdir() if (path / "__init__.py").exists()}
-    absent = [one for one in FLOORS if one in rooms and f"{one}/" not in drawn]
-    assert not absent and "object_store.py" in drawn and "__main__.py" in drawn, absent
+class Drawing(NamedTuple):
+    """docs/images/rooms.svg. boxes: each part of the code and its box. arrows: between boxes, without the dashed one
+    for a subprocess. upwards: arrows that do not point down all the way. description: what a screen reader says.
+    """
+
+    boxes: dict[str, str]
+    arrows: set[tuple[str, str]]
+    upwards: list[str]
+    description: str
+
+
+def drawing() -> Drawing:
+    svg = "{http://www.w3.org/2000/svg}"
+    root = ElementTree.parse(TOP / "docs" / "images" / "rooms.svg").getroot()
+    names = [text for text in root.iter(f"{svg}text") if "name" in text.attrib["class"].split()]
+    rects = [rect for rect in root.iter(f"{svg}rect") if "box" in rect.attrib["class"].split()]
+    height = 54  # of every box, with the few pixels between it and an arrow
+    places = {}
+    for name, rect in zip(names, rects, strict=True):  # each box is followed by its name
+        left, width, top = (float(rect.attrib[side]) for side in ("x", "width", "y"))
+        places[str(name.text)] = (left, left + width, top)
+    boxes = {part.strip("/ ").removesuffix(".py"): name for name in places for part in name.split(",")}
+    boxes[""] = boxes.pop("beside the rooms")
+    arrows, upwards = set(), []
+    for path in root.iter(f"{svg}path"):
+        if path.attrib["class"] != "arrow":
+            continue
+        points = [(float(x), float(y)) for x, y in re.findall(r"[ML](\d+) (\d+)", path.attrib["d"])]
+        if any(lower <= upper for (_, upper), (_, lower) in pairwise(points)):
+            upwards.append(path.attrib["d"])
+        first, last = (
+            next(name for name, (left, right, top) in places.items() if left <= x <= right and -4 <= y - top <= height)
+            for x, y in (points[0], points[-1])
+        )
+        if "stroke-dasharray" not in path.attrib:
+            arrows.add((first, last))
+    return Drawing(boxes, arrows, upwards, str(root.findtext(f"{svg}desc")))
+
+
+def part_of(module: str) -> str | None:
+    """What a module or name is in, as the drawing has it: a room, or webapp or workers."""
+    package = module.partition(".")[0]
+    if package == "realm_core":
+        return FLOORS[floor(module)]
+    return package if package in ("webapp", "workers") else None
+
+
+def test_the_drawing_of_the_rooms_has_the_arrows_of_the_imports() -> None:
+    """Each import between two boxes that does not follow from others, and no more."""
+    boxes, arrows, upwards, description = drawing()
+    assert boxes.keys() == {*FLOORS, "webapp", "workers"} and not upwards
+    imported: dict[str, set[str]] = {box: set() for box in boxes.values()}
+    for path in SOURCES:
+        importing = part_of(".".join(path.relative_to(TOP).with_suffix("").parts))
+        if importing is not None:
+            found = {part for name, _ in imports(path, with_names=True) if (part := part_of(name)) is not None}
+            imported[boxes[importing]] |= {boxes[part] for part in found} - {boxes[importing]}
+
+    @cache
+    def reached(box: str) -> frozenset[str]:
+        return frozenset(imported[box]).union(*map(reached, imported[box]))
+
+    expected = {
+        (box, other)
+        for box, others in imported.items()
+        for other in others
+        if not any(other in reached(between) for between in others)
+    }
+    assert arrows == expected
+    for box, other in arrows - {(box, boxes[""]) for box in imported}:
+        names = [name.partition(",")[0].strip("/") for name in (box, other)]
+        assert re.search(rf"\b{names[0]} imports (\S+ and )?{names[1]}( and \S+)?\.( |$)", description), names
+
+
+def unnamed_in_child_processes(names: set[str]) -> list[str]:
+    """Those that this chapter of the architecture does not name."""
+    text = (TOP / "docs" / "architecture.md").read_text(encoding="utf-8")
+    chapter = text.split("### Child processes\n")[1].split("\n## ")[0]
+    return [name for name in sorted(names) if f"`{name}`" not in chapter]
+
+
+def test_the_architecture_names_every_module_that_may_start_a_process() -> None:
+    starting = {
+        path.relative_to(TOP).as_posix().removeprefix("realm_core/")
+        for path in SOURCES
+        if path.relative_to(TOP).parts[0] in ("realm_core", "webapp", "workers")
+        if path.parent != TOP / "realm_core" / "runs"
+        if any(module == "subprocess" for module, _ in imports(path))
+    }
+    assert starting and not unnamed_in_child_processes(starting)
+
+
+def test_the_architecture_names_every_file_that_a_worker_adds_to_a_run_folder() -> None:
+    files = {
+        name.replace("{number}", "0")
+        for path in (TOP / "workers").glob("*.py")
+        for name in re.findall(r'(?:run_dir|folder\.path) / f?"([^"]+)"', path.read_text(encoding="utf-8"))
+    }
+    assert files and not unnamed_in_child_processes(files)
 
 
 def imports_of_room(room: str) -> Iterator[tuple[str, str]]:

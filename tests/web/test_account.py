@@ -162,6 +162,7 @@ def test_a_closed_site_says_so_at_the_door(client: Client, settings: Any) -> Non
     assert "answers people who have an account" in client.get("/accounts/login/").content.decode()
 
 
+@pytest.mark.both_databases
 def test_the_migration_makes_the_group_of_curators() -> None:
     from importlib import import_module
 

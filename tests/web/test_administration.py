@@ -151,7 +151,7 @@ def test_pages_about_no_model(name: str, people: dict[str, Client]) -> None:
     assert people["admin"].get(address).status_code == OTHERS[name]
 
 
-def test_nobody_counts_feedback(people: dict[str, Client]) -> None:
+def test_the_plural_of_feedback_is_feedback(people: dict[str, Client]) -> None:
     page = people["superuser"].get("/admin/").content.decode()
     assert ">Feedback<" in page and "Feedbacks" not in page
 
@@ -163,7 +163,7 @@ def test_the_records_lead_back_to_the_console(people: dict[str, Client]) -> None
 
 @pytest.mark.parametrize("model", MAY)
 def test_pages_of_a_model(model: str, people: dict[str, Client], records: dict[str, Model]) -> None:
-    """Who may not see them does not, what nobody may change stays as it is, and who may delete does."""
+    """Each page needs its right; records without a right to change stay as they are, and deletions happen."""
     record = records[model]
     pages = addresses(model, record)
     for page, address in pages.items():
@@ -219,7 +219,7 @@ def test_the_password_of_another(people: dict[str, Client], records: dict[str, M
 
 
 def test_no_secret_is_shown(people: dict[str, Client], records: dict[str, Model]) -> None:
-    """What lets somebody in, though it be a hash, is no superuser's business."""
+    """Not even the hash of a token or password, to a superuser."""
     token = ApiToken.objects.get()
     for page in ("changelist", "change"):
         shown = people["superuser"].get(addresses("webapp_apitoken", token)[page]).content.decode()

@@ -255,7 +255,7 @@ def test_nothing_to_answer_with(client: Client, loader: Loader) -> None:
     assert "Nothing is deployed" in told["detail"] and int(response["Retry-After"]) > 0
 
 
-def test_what_the_engine_refuses(client: Client, engine: FakeEngine) -> None:
+def test_a_refusal_of_the_engine_is_a_422(client: Client, engine: FakeEngine) -> None:
     engine.error = RealmError("All blocks are excluded.")
     assert problem(post(client, "ask", {"question": "Who?"}), 422)["detail"] == "All blocks are excluded."
 

@@ -58,7 +58,7 @@ def leave(response: StreamingHttpResponse) -> None:
     signals.request_finished.connect(close_old_connections)
 
 
-def test_a_database_that_goes_after_it_kept_an_answer_ends_no_stream(
+def test_a_database_error_after_an_answer_was_stored_does_not_end_the_stream(
     engine: FakeEngine, member: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, asked = GoneBlock.in_evidence, itertools.count()
@@ -107,7 +107,7 @@ def test_the_log_names_each_answer_of_a_batch(
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_each_answer_of_a_batch_can_be_taken_apart(client: Client, engine: FakeEngine, streamed: bool) -> None:
-    """Also before its request is over: what an answer says when it is given, its address says for ever."""
+    """Also before its request is over; the stored answer equals the one that was sent."""
     body = {"questions": [*questions(3), ""]}
     response: Any = stream(client, body) if streamed else post(client, "ask/batch", body)
     results = map(json.loads, response.streaming_content) if streamed else iter(response.json()["results"])
@@ -142,7 +142,7 @@ def test_an_answer_stays_one_where_what_it_took_cannot_be_kept(
     assert "was not stored: disk I/O error" in caplog.text
 
 
-def test_a_question_that_cannot_be_answered_stops_no_other(client: Client, engine: FakeEngine) -> None:
+def test_a_question_that_fails_does_not_stop_the_others(client: Client, engine: FakeEngine) -> None:
     wrong = ["", {"question": "Who?", "k": 99}, {"k": 5}, 7, None, [], {"question": "Who?", "top_k": 3}, "x" * 1001]
     results = post(client, "ask/batch", {"questions": ["First?", *wrong, "Last?"]}).json()["results"]
     assert [("answer" in result) for result in results] == [True, *[False] * len(wrong), True]
@@ -258,7 +258,7 @@ def gone(engine: FakeEngine, short_line: None, monkeypatch: pytest.MonkeyPatch) 
     return gone
 
 
-def test_what_nobody_wants_any_more_is_not_computed(engine: FakeEngine, gone: threading.Event) -> None:
+def test_questions_of_a_closed_batch_are_not_computed(engine: FakeEngine, gone: threading.Event) -> None:
     results = asking.ask_many(map(CHECKED, questions(64)))
     next(results)
     results.close()  # type: ignore[attr-defined]
@@ -267,7 +267,7 @@ def test_what_nobody_wants_any_more_is_not_computed(engine: FakeEngine, gone: th
     assert len(engine.asked) <= 3  # those that two places had begun with
 
 
-def test_nothing_is_computed_for_who_hung_up(engine: FakeEngine, gone: threading.Event) -> None:
+def test_questions_of_a_disconnected_client_are_not_computed(engine: FakeEngine, gone: threading.Event) -> None:
     """The lanes are told who listens: their threads are outside of the request."""
     ours, theirs = socket.socketpair()
     with ours, theirs:

@@ -116,7 +116,7 @@ def test_without_a_limit_none_is_told(client: Client, engine: FakeEngine) -> Non
 
 
 @pytest.mark.django_db
-def test_who_has_an_answer_is_told_so(client: Client) -> None:
+def test_an_answer_with_a_matching_etag_is_a_304(client: Client) -> None:
     address = f"/api/v1/answers/{stored.store().pk}"
     first = client.get(address)
     assert first.status_code == 200 and first["Cache-Control"] == "private, no-cache"
@@ -128,7 +128,7 @@ def test_who_has_an_answer_is_told_so(client: Client) -> None:
 
 
 @pytest.mark.django_db
-def test_an_answer_that_may_not_be_read_is_not_told_to_be_unchanged(client: Client, settings: Any) -> None:
+def test_an_answer_that_may_not_be_read_is_a_401_even_with_a_matching_etag(client: Client, settings: Any) -> None:
     address = f"/api/v1/answers/{stored.store().pk}"
     known = client.get(address)["ETag"]
     settings.REALM_PUBLIC = False
@@ -136,7 +136,7 @@ def test_an_answer_that_may_not_be_read_is_not_told_to_be_unchanged(client: Clie
 
 
 @pytest.mark.django_db
-def test_who_has_a_block_or_its_article_is_told_so(client: Client, tmp_path: Path) -> None:
+def test_a_block_or_article_with_a_matching_etag_is_a_304(client: Client, tmp_path: Path) -> None:
     corpus = tiny_snapshot(tmp_path)
     record_corpus(corpus)
     first_id, second_id = (Snapshot.open(corpus).block(row).block_id for row in (0, 1))
@@ -251,7 +251,7 @@ def test_pages_of_named_sites_may_call(client: Client, other_site: str, engine: 
     assert "Access-Control-Allow-Credentials" not in answer  # their pages act with a token, never with a cookie
 
 
-def test_nobody_else_may(client: Client, other_site: str) -> None:
+def test_other_origins_and_other_pages_get_no_cors_header(client: Client, other_site: str) -> None:
     for address, origin in (
         ("/api/v1/schema/", "https://evil.example"),
         ("/", other_site),

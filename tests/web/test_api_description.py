@@ -15,7 +15,7 @@ def test_the_committed_description_is_the_served_one(client: Client, db: None) -
     assert COMMITTED.read_text(encoding="utf-8") == served, "python manage.py spectacular --file docs/openapi.yaml"
 
 
-def test_nullable_is_said_only_where_it_counts() -> None:
+def test_nullable_stands_only_beside_a_type() -> None:
     """OpenAPI 3.0 ignores it without a type in the same schema: the null would not be allowed."""
     description = yaml.load(COMMITTED.read_text(encoding="utf-8"), yaml.CSafeLoader)
     waiting, nullable = [description], 0

@@ -97,7 +97,7 @@ def test_a_model_without_an_encoder_reads_the_gap(client: Client, engine: FakeEn
     assert found["no_answer_probability"] > 0
 
 
-def test_what_the_engine_refuses(client: Client, engine: FakeEngine) -> None:
+def test_a_refusal_of_the_engine_is_a_422(client: Client, engine: FakeEngine) -> None:
     engine.error = RealmError("The sentence is too long.")
     told = problem(post(client, "fill", {"sentence": SENTENCE}), 422)
     assert told["detail"] == "The sentence is too long."

@@ -233,7 +233,7 @@ def test_what_cannot_answer_is_refused(program: TokenClient, pair: IndexGenerati
         ([], ""),
     ],
 )
-def test_what_is_no_deployment(program: TokenClient, body: Any, field: str) -> None:
+def test_a_malformed_deployment_is_refused_by_field(program: TokenClient, body: Any, field: str) -> None:
     errors = problem(post(program, "deployments", body), 400)["errors"]
     assert field in {error["field"] for error in errors}
     assert not Deployment.objects.exists()

@@ -99,7 +99,7 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(client: Client, told: dict
     assert Schedule.objects.get().at == time(2, 30)
 
 
-def test_it_is_checked_by_questions_to_measure_by_and_no_others(client: Client) -> None:
+def test_a_schedule_takes_no_question_set_for_training(client: Client) -> None:
     learnt = question_set("train", Purpose.LEARN)
     assert (
         "train is a set to train on"
@@ -119,13 +119,35 @@ def test_it_runs_now(client: Client) -> None:
     entry = AuditEntry.objects.get(action="schedule.run")
     assert (entry.name, entry.job, entry.details["schedule"]) == ("Stella", job, schedule["id"])
     again = post(client, f"schedules/{schedule['id']}/run").json()  # it is under way
-    assert Job.objects.count() == 1 and str(job.pk) in again["last_outcome"]
+    says = "Not started: the run before is not over. It is building the index."
+    assert Job.objects.count() == 1 and again["runs"][0].items() >= {"outcome": says, "job": str(job.pk)}.items()
+    assert (
+        again["runs"][1]
+        == begun["runs"][0]
+        == {
+            "at": begun["last_run_at"],
+            "outcome": begun["last_outcome"],
+            "failed": False,
+            "job": str(job.pk),
+        }
+    )
+    assert {**again, "runs": []} == {**begun, "runs": []}
+    Job.objects.update(state="succeeded")
 
     Deployment.objects.update(is_active=False)
     changed(client, schedule["id"], model=None)
     nothing = post(client, f"schedules/{schedule['id']}/run").json()
     assert nothing["last_job"] is None and nothing["last_outcome"].startswith("No model is deployed")
     problem(post(client, "schedules/999/run"), 404)
+
+
+def test_every_new_model_has_a_run_of_its_own(client: Client) -> None:
+    """Also while the index of another one is being built."""
+    schedule = post(client, "schedules", {"corpus_name": "vital-en", "trigger": "new-model"}).json()["id"]
+    (first,) = scheduling.model_made(another_model(block_hash="b"))
+    (second,) = scheduling.model_made(another_model("newer", block_hash="c"))
+    runs = client.get(f"/api/v1/schedules/{schedule}").json()["runs"]
+    assert [run["job"] for run in runs] == [str(second.pk), str(first.pk)]
 
 
 def test_a_job_names_the_schedule_that_started_it(client: Client, django_assert_max_num_queries: Any) -> None:

@@ -150,7 +150,7 @@ def test_a_file_to_ingest_is_not_removed_while_it_is_backed_up(data: Path) -> No
     assert sources.sources() == []
 
 
-def test_what_lies_elsewhere_is_named(data: Path, tmp_path: Path) -> None:
+def test_artefacts_outside_the_data_folder_are_named(data: Path, tmp_path: Path) -> None:
     model, index, corpus = tiny_deployment(tmp_path / "elsewhere")
     record_corpus(corpus)
     record_index(index, model=record_model(model))
@@ -288,7 +288,7 @@ def test_checksums_that_are_none_are_refused_in_a_sentence(data: Path, index: In
         command("restore", str(tmp_path / "other.tar"))
 
 
-def test_what_is_no_backup(data: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_no_backup_is_refused(data: Path, tmp_path: Path) -> None:
     (tmp_path / "text.tar").write_text("nothing")
     with tarfile.open(tmp_path / "other.tar", "w") as archive:
         archive.add(tmp_path / "text.tar", "about.json")

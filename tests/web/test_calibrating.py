@@ -57,6 +57,8 @@ def test_an_ablation_is_measured_by_questions_with_answers(program: TokenClient,
     assert post(program, "jobs", body).status_code == 201
 
 
-def test_one_set_may_have_both(program: TokenClient, index: IndexGeneration) -> None:
+def test_one_question_set_may_have_questions_with_and_without_answers(
+    program: TokenClient, index: IndexGeneration
+) -> None:
     both = {"model": index.model_id, "index": index.pk, "questions": [recorded("both", ["Goethe"], [])]}
     assert post(program, "jobs", {"kind": "calibrate", "parameters": both}).status_code == 201

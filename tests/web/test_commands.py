@@ -50,7 +50,7 @@ def test_a_database_that_cannot_be_used_is_a_sentence(
     assert refused.value.returncode == 2
 
 
-def test_a_bug_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_in_a_query_is_raised_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     def use(_target: Path, **_options: bool) -> None:
         raise ProgrammingError("syntax error")
 

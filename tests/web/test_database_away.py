@@ -65,7 +65,9 @@ def test_a_token_can_read_where_its_use_cannot_be_noted(member: Person, monkeypa
 
 
 @pytest.mark.parametrize("path", ["/api/v1/answers", "/mcp", "/history/"])
-def test_before_anything_has_begun(member: Person, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+def test_a_request_without_a_database_is_a_503_with_retry_after(
+    member: Person, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
     monkeypatch.setattr(SessionStore, "load", away)
     monkeypatch.setattr(ApiToken, "of", away)
     member.client.raise_request_exception = False

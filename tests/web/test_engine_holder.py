@@ -228,7 +228,7 @@ def test_a_forked_child_has_a_holder_of_its_own(loader: Loader, monkeypatch: pyt
     assert child is not parent and holder() is child
 
 
-def test_what_is_not_asked_follows_too(loader: Loader) -> None:
+def test_a_process_without_questions_follows_the_active_deployment(loader: Loader) -> None:
     stored.deployment()
     holder().follow()
     assert loader.engines == []  # nothing is loaded that nobody asked for
@@ -239,8 +239,8 @@ def test_what_is_not_asked_follows_too(loader: Loader) -> None:
     until(lambda: loader.engines[0].closed)
 
 
-def test_the_watch_survives_what_it_may_meet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing deployed, a database that is away: it looks again."""
+def test_the_watch_goes_on_after_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a deployment or a database it looks again later."""
     troubles = [EngineUnavailable("nothing is deployed"), DatabaseError("gone"), InterfaceError("shut")]
     met: list[Exception] = []
 

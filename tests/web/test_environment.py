@@ -54,7 +54,7 @@ def test_a_bool_that_is_none(monkeypatch: pytest.MonkeyPatch, text: str) -> None
 
 
 @pytest.mark.parametrize(("text", "said"), [("many", "whole number"), ("1.5", "whole number"), ("-1", "at least 0")])
-def test_a_number_that_is_none(monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
+def test_text_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
     monkeypatch.setenv("X", text)
     with pytest.raises(ImproperlyConfigured, match=said):
         envint("X", 0)
@@ -90,7 +90,7 @@ def test_a_rate_that_is_none(monkeypatch: pytest.MonkeyPatch, text: str) -> None
         envrate("X", "1/s")
 
 
-def test_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_are_parsed_without_blanks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("X", " a, b,,")
     assert envlist("X", []) == ["a", "b"]
     monkeypatch.setenv("X", "12")

@@ -89,7 +89,7 @@ def test_htmx_gets_the_part_that_changes(outsider: Person) -> None:
         ({"right": "no", "better_answer": "stanley kubrick."}, "the answer that was given; is it right after all?"),
     ],
 )
-def test_what_cannot_be_said(outsider: Person, word: dict[str, str], says: str) -> None:
+def test_invalid_feedback_is_refused_and_kept_in_the_form(outsider: Person, word: dict[str, str], says: str) -> None:
     asked = stored.store()
     response = say(outsider.client, asked, **word)
     page = Page(response.content.decode())
@@ -144,7 +144,7 @@ def test_nobody_s_feedback_goes_with_their_account(member: Person) -> None:
     assert (only().by, only().right) == (None, True)
 
 
-def test_the_database_allows_one_word_of_a_session() -> None:
+def test_the_database_allows_one_feedback_of_a_session_on_an_answer() -> None:
     asked = stored.store()
     Feedback.objects.create(answer=asked, session_key="s", right=True)
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -154,7 +154,7 @@ def test_the_database_allows_one_word_of_a_session() -> None:
 # ── Over REST ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_over_rest(member: Person, outsider: Person) -> None:
+def test_feedback_is_given_changed_and_removed_over_rest(member: Person, outsider: Person) -> None:
     asked = stored.store()
     address = f"answers/{asked.pk}/feedback"
     for client in (TokenClient(member.user, "feedback"), outsider.client):
@@ -263,7 +263,7 @@ def test_a_word_that_changes_waits_again(curator: Person, member: Person) -> Non
     assert (only().review, only().reviewed_by, only().reviewed_at) == (Review.WAITING, None, None)
 
 
-def test_what_teaches_nothing_cannot_be_accepted(curator: Person) -> None:
+def test_feedback_without_a_right_answer_cannot_be_accepted(curator: Person) -> None:
     one = said(right=False)
     assert "nothing to learn from" in decide(curator, one, "accepted").one("main")
     unanswered = stored.store(stored.payload(explains="no_answer"))

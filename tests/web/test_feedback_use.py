@@ -89,7 +89,7 @@ def test_a_named_block_that_does_not_say_it_is_not_used(australia: tuple[AskedAn
         (7, "The answer is in passage 7 of the 200 nearest."),
     ],
 )
-def test_of_a_corpus_too_large_to_look_through_the_nearest_blocks_are_searched(
+def test_in_a_large_corpus_the_answer_is_looked_for_in_the_nearest_blocks(
     engine: FakeEngine, curator: Person, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rank: int | None, says: str
 ) -> None:
     monkeypatch.setattr(articles, "MAX_BLOCKS_SEARCHED", 0)

@@ -9,7 +9,13 @@ import pytest
 from django.conf import LazySettings
 from django.db import connection
 
+from realm_core.corpus.default import DefaultSource
+from realm_core.corpus.ingest import ingest
+from realm_core.corpus.records import RawArticle
+from realm_core.corpus.wordnet import ADDRESS
 from realm_core.files import write_json
+from realm_core.runs.activity import Activity
+from tests.in_memory_source import InMemorySource
 from tests.migrated import migrated_back
 from tests.web.console import another_corpus, another_index
 from tests.web.pages import stored
@@ -119,7 +125,7 @@ def test_a_part_that_is_smaller_than_what_answers_is_not_even_indexed(chain: Sch
     ("name", "articles", "share", "first"),
     [
         ("vital-en", 1999, 1.0, 2000),
-        ("vital-en", 10_284, 1.0, 16_000),
+        ("vital-en", 10_000, 1.0, 16_000),
         ("wiki", 250_000, 1.0, 0),
         ("wiki", 16_000, 0.1, 128_000),
     ],
@@ -129,6 +135,19 @@ def test_the_first_part_is_larger_than_what_answers(
 ) -> None:
     CorpusSnapshot.objects.update(name=name, articles=articles, share=share)
     assert growth.first_articles("wiki") == first
+
+
+def test_the_dictionary_of_the_default_corpus_does_not_put_off_the_first_part(answers: Deployment) -> None:
+    """A line each: they outnumber its articles, and the first part would be eight times as large."""
+    addresses = [article.url for article in DefaultSource().articles(0)]
+    entries = sum(address.startswith(ADDRESS) for address in addresses)
+    CorpusSnapshot.objects.update(articles=len(addresses), dictionary_entries=entries)
+    assert len(addresses) > 16_000 > len(addresses) - entries > 2000
+    assert growth.first_articles("simplewiki") == 16_000
+    active = Deployment.active()
+    assert growth.is_larger(part("1", 16_000, 0.06), active)
+    assert not growth.is_larger(part("2", len(addresses) - entries, 0.06), active)
+    assert not growth.is_larger(part("3", 16_000, 0.06, dictionary_entries=9000), active)
 
 
 @pytest.mark.parametrize("parts", [0, 1])
@@ -143,7 +162,7 @@ def test_what_a_person_deploys_between_two_parts_stays(chain: Schedule, answers:
     assert chain.stage == "" and f"deployment {back.pk}, which it did not make, answers by now" in chain.last_outcome
 
 
-def test_a_fold_of_a_part_neither_stops_it_nor_counts_as_all_of_it(chain: Schedule) -> None:
+def test_a_fold_does_not_end_a_growing_corpus(chain: Schedule) -> None:
     ingested(chain, 1900, 0.01)
     indexed(chain)
     first = Deployment.objects.get(is_active=True).index
@@ -171,7 +190,7 @@ def test_a_job_that_somebody_started_already_is_waited_for(chain: Schedule) -> N
 
 
 def test_when_all_was_read_it_ends_even_if_the_record_says_a_part(chain: Schedule) -> None:
-    """The snapshot of a part is that of the whole where no article stands behind it."""
+    """The last part equals the whole where no article follows it."""
     ingested(chain, 1900, 0.99)
     assert indexed(chain) is not None
     ended(chain, corpus=Deployment.objects.get(is_active=True).index.corpus_id)
@@ -180,7 +199,7 @@ def test_when_all_was_read_it_ends_even_if_the_record_says_a_part(chain: Schedul
     assert chain.stage == "" and chain.ingested_by is not None and not chain.ingested_by.parameters["articles_at_most"]
 
 
-@pytest.mark.parametrize("about", ["Edited documents", "Quality on trivia"])
+@pytest.mark.parametrize("about", ["Calibration", "Quality on trivia"])
 def test_no_doubt_but_that_it_was_never_measured_is_passed_over(
     chain: Schedule, monkeypatch: pytest.MonkeyPatch, about: str
 ) -> None:
@@ -234,7 +253,7 @@ def test_the_check_is_made_again_where_another_deployment_was_made_meanwhile(
     assert len(checked) == 1 and answering() == 1000 and "which it did not make" in chain.last_outcome
 
 
-# ── Shares ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Records ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_record_has_the_share_that_the_manifest_says(tmp_path: Path) -> None:
@@ -244,6 +263,29 @@ def test_the_record_has_the_share_that_the_manifest_says(tmp_path: Path) -> None
     del manifest["share"]
     write_json(tmp_path / "manifest.json", manifest | {"snapshot_id": "b" * 16})
     assert record_corpus(tmp_path).share == 1
+
+
+@pytest.fixture
+def with_dictionary(settings: LazySettings, tmp_path: Path) -> Path:
+    """A snapshot of an article and two entries of the dictionary."""
+    settings.REALM_DATA = tmp_path
+    entries = [RawArticle(f"WordNet: {one}", one, f"{ADDRESS}{one}", f"{one}: a bird.") for one in ("Swan", "Gull")]
+    articles = [RawArticle("Ada", "Ada", "https://en.wikipedia.org/wiki/Ada", "Ada was a mathematician."), *entries]
+    source = InMemorySource(articles, name="default")
+    return ingest(source, name="wiki", output=tmp_path / "corpora", activity=Activity(quiet=True), processes=1)
+
+
+def test_the_record_has_the_entries_of_the_dictionary(with_dictionary: Path) -> None:
+    corpus = record_corpus(with_dictionary)
+    assert (corpus.articles, corpus.dictionary_entries) == (3, 2)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_they_are_counted_in_an_earlier_version_s_corpora(answers: Deployment, with_dictionary: Path) -> None:
+    record_corpus(with_dictionary)
+    with migrated_back("0036_what_runs_came_to"):
+        pass
+    assert dict(CorpusSnapshot.objects.values_list("name", "dictionary_entries")) == {"vital-en": 0, "wiki": 2}
 
 
 @pytest.mark.django_db(transaction=True)

@@ -47,7 +47,7 @@ def test_keys_belong_to_who_asks(engine: FakeEngine, member: Person, staff: Pers
 
 
 @pytest.mark.parametrize("key", ["", "a b", "é", "x" * 256])
-def test_what_is_no_key(client: Client, engine: FakeEngine, key: str) -> None:
+def test_a_malformed_key_is_refused(client: Client, engine: FakeEngine, key: str) -> None:
     assert problem(ask(client, key), 400)["errors"][0]["field"] == "Idempotency-Key"
     assert engine.asked == []
 
@@ -77,7 +77,7 @@ def test_while_the_first_is_under_way(client: Client, engine: FakeEngine) -> Non
         idempotency.claim("somebody", "key", {"question": "Another?"})
 
 
-def test_who_was_given_up_cannot_keep_an_answer_any_more(
+def test_a_late_answer_is_not_kept_once_its_question_was_asked_anew(
     client: Client, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server was thought dead and the question asked anew: the late answer is not kept, so there is one."""

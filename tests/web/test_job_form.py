@@ -158,7 +158,7 @@ def test_a_training_says_how_feedback_gets_into_it() -> None:
     assert "feedback that was accepted" in said["finetune"] and "feedback" not in said["evaluate"]
 
 
-def test_no_form_folds_all_its_settings_away() -> None:
+def test_every_form_shows_some_settings_unfolded() -> None:
     folded = {kind.kind for kind in startable() for group in JobForm(kind, None, {}).groups() if not group.often}
     assert folded == set()
 

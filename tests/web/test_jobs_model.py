@@ -233,7 +233,7 @@ def test_a_job_that_nobody_was_told_of_is_sent_at_once() -> None:
     assert Job.waiting(30, queue=Queue.TRAIN) == []
 
 
-def test_of_several_who_would_send_one_does() -> None:
+def test_of_two_senders_only_one_marks_the_job_as_sent() -> None:
     job = job_in(JobState.QUEUED)
     one, other = (Job.objects.get(pk=job.pk) for _ in range(2))
     assert one.mark_sent(timezone.now()) and not other.mark_sent(timezone.now())
@@ -262,7 +262,7 @@ def test_a_job_that_waits_is_sent_more_and_more_rarely(monkeypatch: pytest.Monke
 # ── Getting further, being interrupted ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_message_that_a_clock_marked_which_was_ahead_is_sent_again() -> None:
+def test_a_job_that_was_queued_by_a_clock_ahead_is_sent_again() -> None:
     job = job_in(JobState.QUEUED)
     ahead = timezone.now() + timedelta(hours=1)
     Job.objects.update(queued_at=ahead)
@@ -271,7 +271,7 @@ def test_a_message_that_a_clock_marked_which_was_ahead_is_sent_again() -> None:
     assert [one.pk for one in Job.waiting(30, 600)] == [job.pk]
 
 
-def test_who_gets_further_begins_to_count_anew() -> None:
+def test_progress_resets_the_count_of_fruitless_attempts() -> None:
     job = job_in(JobState.QUEUED)
     for _ in range(2 * MAX_ATTEMPTS):
         claimed = taken(job, seconds=-1)

@@ -145,6 +145,7 @@ def test_what_is_wrong_with_an_ablation_is_named_before_it_starts() -> None:
     assert written["rows"] == list(ROWS) and kind.written(kind.read(json.loads(json.dumps(written)))) == written
 
 
+@pytest.mark.both_databases
 def test_an_ablation_that_was_told_in_one_text_is_told_by_setting() -> None:
     migration = importlib.import_module("webapp.migrations.0010_ablations_by_setting")
     kind, given = KINDS[JobKind.ABLATE], ablation()

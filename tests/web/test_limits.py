@@ -29,7 +29,9 @@ def seconds_to_wait(request: HttpRequest) -> int | None:
     return None
 
 
-def test_each_asker_is_counted_for_itself(settings: Any, member: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_address_and_account_is_counted_apart(
+    settings: Any, member: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings.ASK_RATE = "1/min"
     monkeypatch.setattr(limits.time, "time", lambda: 90.0)
     assert seconds_to_wait(request_from("10.0.0.1")) is None
@@ -67,7 +69,7 @@ def test_what_a_client_claims_is_believed_from_proxies_alone(settings: Any) -> N
         ("", ""),  # of a Unix socket
     ],
 )
-def test_whoever_has_a_network_of_ipv6_is_one_client(settings: Any, address: str, client: str) -> None:
+def test_a_64_bit_network_of_ipv6_is_one_client(settings: Any, address: str, client: str) -> None:
     assert limits.client_address(request_from(address)) == client
     settings.PROXIES = 1
     assert limits.client_address(request_from("127.0.0.1", address or "unknown")) == (client or "unknown")

@@ -68,7 +68,7 @@ def test_an_account_that_exists_is_used_with_its_rights(proxied: None, staff: Pe
     assert User.objects.count() == 1
 
 
-def test_nobody_else_is_let_in_further(proxied: None, staff: Person, engine: FakeEngine) -> None:
+def test_a_new_name_gets_no_pages_of_admins(proxied: None, staff: Person, engine: FakeEngine) -> None:
     browser = named("ada")
     assert [browser.get(path).status_code for path in ("/", "/manage/", "/metrics")] == [200, 403, 403]
     assert browser.get("/admin/").status_code == 302  # to the login, which leads a person who is logged in back

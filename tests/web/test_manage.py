@@ -255,7 +255,7 @@ def test_progress_that_says_little(staff: Person, progress: dict[str, Any]) -> N
     assert staff.client.get(f"/manage/jobs/{job.pk}/").status_code == 200
 
 
-def test_all_but_done_is_not_a_hundred_per_cent(staff: Person) -> None:
+def test_progress_of_an_unfinished_job_is_at_most_99_per_cent(staff: Person) -> None:
     job = running(progress={"done": 9999, "total": 10_000, "unit": "steps"})
     assert "99 %" in staff.client.get(f"/manage/jobs/{job.pk}/").content.decode()
 

@@ -50,6 +50,13 @@ def test_counts_and_difference_are_of_the_questions(both: tuple[Evaluation, Eval
         assert [pair.second.prediction for pair in comparing.compare(*both, show=show).shown] == [said]
 
 
+def test_two_versions_of_a_model_are_told_apart(both: tuple[Evaluation, Evaluation], staff: Person) -> None:
+    first, second = both
+    ModelVersion.objects.filter(pk=second.model_id).update(name=first.model.name, version="0f3a9c1b")
+    page = text_of(staff.client.get(f"/manage/compare/{first.pk}/{second.pk}/"))
+    assert f"{first.model.name}: {first.model.version} and 0f3a9c1b" in page and "B 0f3a9c1b" in page
+
+
 def test_only_the_same_questions_are_compared(both: tuple[Evaluation, Evaluation]) -> None:
     first, second = both
     other = measured(second.model, first.index, question_set("other"), ANSWERS)  # type: ignore[arg-type]
@@ -132,7 +139,9 @@ def test_an_edit_between_two_evaluations_is_told_of(both: tuple[Evaluation, Eval
     )
 
 
-def test_two_that_are_right_alike_do_not_differ_by_chance(both: tuple[Evaluation, Evaluation], staff: Person) -> None:
+def test_no_p_value_is_shown_for_models_that_are_right_on_the_same_questions(
+    both: tuple[Evaluation, Evaluation], staff: Person
+) -> None:
     first, second = both
     same = measured(second.model, first.index, first.questions, ANSWERS)  # type: ignore[arg-type]
     alike = measured(first.model, first.index, first.questions, ANSWERS)  # type: ignore[arg-type]
@@ -211,7 +220,7 @@ def test_the_page_of_one_evaluation(both: tuple[Evaluation, Evaluation], staff: 
     assert staff.client.get(f"/manage/evaluations/{first.pk}/other.svg").status_code == 404
 
 
-def test_what_is_answered_without_an_answer_is_shown(staff: Person) -> None:
+def test_answers_to_questions_without_an_answer_are_counted(staff: Person) -> None:
     now, questions, answers = stored.deployment(), question_set(), (ANSWERS[0], ANSWERS[1], "", "")
     first = measured(now.model, now.index, questions, (ANSWERS[0], "1961", "Paro", ""), answers=answers)
     second = measured(another_model(), now.index, questions, (ANSWERS[0], "1961", "", ""), answers=answers)
@@ -354,7 +363,7 @@ def test_with_one_model_there_is_nothing_to_compare(staff: Person) -> None:
 
 
 @pytest.mark.parametrize(("source", "k"), [("default", 5), ("jsonl", 8)])
-def test_what_a_model_reads_over_a_corpus_is_its_own_figure(
+def test_the_calibration_for_a_corpus_decides_how_many_blocks_are_read(
     both: tuple[Evaluation, Evaluation], tmp_path: Path, source: str, k: int
 ) -> None:
     first, _ = both

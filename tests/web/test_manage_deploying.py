@@ -203,7 +203,7 @@ def test_what_was_never_measured_needs_a_person_s_word(now: Deployment, staff: P
     ]
 
 
-def test_who_confirms_confirms_what_was_read(now: Deployment) -> None:
+def test_a_confirmation_counts_only_for_the_doubts_that_were_shown(now: Deployment) -> None:
     model, index = rival(now)
     read = deploying.check(index).digest
     questions = question_set()
@@ -220,7 +220,7 @@ def test_who_confirms_confirms_what_was_read(now: Deployment) -> None:
     assert Deployment.active() == deployed
 
 
-def test_who_confirms_confirms_one_pair(now: Deployment) -> None:
+def test_a_confirmation_counts_for_one_pair(now: Deployment) -> None:
     model, index = rival(now)
     again = another_index(model, "gen-again")
     twin = another_model("twin", block_hash="other")  # which fits the same indexes
@@ -231,7 +231,7 @@ def test_who_confirms_confirms_one_pair(now: Deployment) -> None:
     assert len({check.doubts for check in checks}) == 1 and len({check.digest for check in checks}) == 3
 
 
-def test_what_took_its_place_since_the_check_is_not_replaced(now: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deployment_made_during_the_check_is_not_replaced(now: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     again = another_index(now.model)
     write_files(now.model, again, now.index.corpus)
     before = deploying.check
@@ -248,7 +248,7 @@ def test_what_took_its_place_since_the_check_is_not_replaced(now: Deployment, mo
     assert active is not None and active.note == "somebody else's"
 
 
-def test_what_measures_worse_needs_a_person_s_word_and_what_does_not_needs_none(now: Deployment) -> None:
+def test_a_pair_that_measures_worse_must_be_confirmed(now: Deployment) -> None:
     model, index = rival(now)
     questions = question_set()
     measured(now.model, now.index, questions, BETTER)
@@ -363,7 +363,7 @@ def test_measuring_keeps_the_note_and_the_page_it_came_from(now: Deployment, sta
     assert staff.client.post("/manage/deployments/measure/", {**back, "sample": ""}).status_code == 422
 
 
-def test_who_looks_again_sees_the_same_pair_also_after_a_refusal(now: Deployment, staff: Person) -> None:
+def test_a_refusal_keeps_the_chosen_pair(now: Deployment, staff: Person) -> None:
     model, index = rival(now)
     form = {"index": index.pk, "model": model.pk, "questions": question_set().pk, "sample": 2, "note": "a & b"}
     staff.client.post("/manage/deployments/measure/", form)

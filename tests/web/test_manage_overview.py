@@ -147,7 +147,7 @@ def test_a_lost_worker_is_shown_for_an_hour(staff: Person, engine: FakeEngine) -
     assert "gone:1" not in staff.client.get("/manage/").content.decode()
 
 
-def test_web_is_well_when_it_answers_with_what_is_deployed(loader: Loader) -> None:
+def test_the_web_server_is_well_when_it_answers_with_the_active_deployment(loader: Loader) -> None:
     assert part("Web").state == Health.WEAK
     first = stored.deployment()
     loader.may_go_on.clear()

@@ -109,7 +109,7 @@ def test_an_evaluation_shows_how_many_it_got_right_so_far(job: Job) -> None:
     assert svg is not None and ">questions<" in svg and ">step<" not in svg
 
 
-def test_what_does_not_retrieve_has_no_line_without(job: Job) -> None:
+def test_training_without_retrieval_has_one_line(job: Job) -> None:
     measure(job, 10, ict__accuracy=0.5)
     (curve,) = plots.curves(job.pk)
     assert (curve.panel.title, list(curve.lines)) == ("Accuracy", ["training"])

@@ -40,8 +40,13 @@ def test_a_schedule_is_made_changed_run_and_removed(staff: Person) -> None:
     schedule.refresh_from_db()
     assert not Job.objects.exists() and schedule.last_outcome and schedule.last_outcome in page
     IndexGeneration.objects.filter(pk=deployment.index_id).update(removed_at=timezone.now())
-    response = staff.client.post(f"/manage/schedules/{schedule.pk}/run/")
-    assert response["Location"] == f"/manage/jobs/{Job.objects.get().pk}/"
+    address = f"/manage/schedules/{schedule.pk}/run/"
+    assert staff.client.post(address)["Location"] == f"/manage/jobs/{Job.objects.get().pk}/"
+    again = staff.client.post(address, follow=True).content.decode()
+    assert "Not started: the run before is not over" in again and "Building the index of vital-en" in again
+    runs = staff.client.get(f"/manage/schedules/{schedule.pk}/").content.decode().partition("What its runs came to")[2]
+    told = [runs.index(one) for one in ("Not started: the run", "Building the index", schedule.last_outcome)]
+    assert told == sorted(told)
 
     remove = f"/manage/schedules/{schedule.pk}/remove/"  # on its page, not in the list beside “Run now”
     assert remove not in staff.client.get("/manage/schedules/").content.decode()

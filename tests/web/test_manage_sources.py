@@ -165,7 +165,7 @@ def test_what_cannot_be_sent(
 
 
 @pytest.mark.parametrize("name", ["../secret_key", "", "nothing.jsonl", "sources"])
-def test_nothing_but_such_a_file_is_removed(name: str, staff: Person, folder: Path) -> None:
+def test_a_file_outside_the_folder_of_sources_is_not_removed(name: str, staff: Person, folder: Path) -> None:
     folder.mkdir()
     (folder.parent / "secret_key").write_text("s")
     page = staff.client.post(f"{FILES}remove/", {"name": name}, follow=True).content.decode()

@@ -60,7 +60,9 @@ def newer(client: Client, method: str, params: dict[str, Any] | None = None, **h
         ({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ask", "arguments": 5}}, 200, -32602),
     ],
 )
-def test_what_is_wrong(client: Client, engine: FakeEngine, message: Any, status: int, code: int) -> None:
+def test_an_invalid_message_is_refused_with_its_code(
+    client: Client, engine: FakeEngine, message: Any, status: int, code: int
+) -> None:
     response = send(client, message)
     assert response.status_code == status and response.json()["error"]["code"] == code
     assert response.json()["jsonrpc"] == "2.0" and engine.asked == []
@@ -68,7 +70,7 @@ def test_what_is_wrong(client: Client, engine: FakeEngine, message: Any, status:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("message", [{"method": "notifications/initialized"}, {"id": 3, "result": {}}])
-def test_what_needs_no_reply(client: Client, message: dict[str, Any]) -> None:
+def test_notifications_and_responses_get_no_reply(client: Client, message: dict[str, Any]) -> None:
     response = send(client, {"jsonrpc": "2.0", **message})
     assert (response.status_code, response.content) == (202, b"")
 
@@ -109,7 +111,7 @@ def test_a_newer_request_without_its_envelope(client: Client) -> None:
     assert response.status_code == 400 and response.json()["error"]["code"] == -32602
 
 
-def test_what_is_given_is_what_is_described(client: Client, engine: FakeEngine) -> None:
+def test_a_result_has_the_fields_of_its_description(client: Client, engine: FakeEngine) -> None:
     given = call(client, "tools/call", ASK).json()["result"]
     assert json.loads(given["content"][0]["text"]) == given["structuredContent"]
     assert given["structuredContent"].keys() == TOOLS["ask"].gives["properties"].keys()

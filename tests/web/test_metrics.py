@@ -116,8 +116,8 @@ def test_a_question_can_be_taken_apart_afterwards(
         assert stage in page
 
 
-def test_what_an_answer_says_of_its_storing_stays(engine: FakeEngine, outsider: Person) -> None:
-    """What rendering took is known behind it: a header says that, and neither changes what the address gives."""
+def test_the_seconds_of_storing_are_kept_with_the_answer(engine: FakeEngine, outsider: Person) -> None:
+    """The time of rendering is known only afterwards: a header has it, and no later response of this address."""
     body = {"question": "Who directed it?"}
     response = outsider.client.post("/api/v1/ask", body, content_type="application/json")
     told = response.json()
@@ -154,7 +154,7 @@ def test_exact_repeats_are_not_computed_again(engine: FakeEngine, outsider: Pers
         assert told["timings_ms"].keys() != {"repeat"}
 
 
-def test_what_the_records_know(engine: FakeEngine, outsider: Person) -> None:
+def test_metrics_of_jobs_are_read_from_records(engine: FakeEngine, outsider: Person) -> None:
     job = Job.objects.create(kind="pretrain", parameters={}, state=JobState.RUNNING)
     for step, lag in ((10, 5.0), (20, 9.0)):
         values = {"pretrain.loss": 1.0, "pretrain.index_lag_steps": lag, "pretrain.index_lag_s": 2 * lag}
@@ -193,7 +193,7 @@ def test_strangers_see_no_metrics(outsider: Person, member: Person, staff: Perso
     assert read(outsider.client, **far)
 
 
-def test_the_dashboard_and_the_alerts_are_of_what_there_is(engine: FakeEngine, outsider: Person) -> None:
+def test_the_dashboard_and_the_alerts_use_metrics_that_exist(engine: FakeEngine, outsider: Person) -> None:
     ask(outsider.client)
     Job.objects.create(kind="index", parameters={}, state=JobState.SUCCEEDED)
     response = outsider.client.get("/metrics")
@@ -266,7 +266,7 @@ def test_several_processes_count_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("close", [True, False])
-def test_whether_anybody_listens(close: bool) -> None:
+def test_a_closed_connection_is_noticed(close: bool) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         current = Asking(ours)

@@ -80,7 +80,7 @@ def test_a_stop_before_the_parts_are_handed_out_hands_none_out(whole: Job) -> No
     assert not whole.parts.exists() and whole.state == "stopping" and whole.lease_owner == "one"
 
 
-def test_whoever_lost_a_whole_hands_nothing_out(whole: Job) -> None:
+def test_a_worker_that_lost_the_lease_of_a_whole_makes_no_parts(whole: Job) -> None:
     assert parts.wait_for(whole, "another", SHARDS) is Readiness.LOST
     assert not whole.parts.exists()
 
@@ -116,7 +116,7 @@ def test_an_interrupted_builder_ends_with_its_training(whole: Job) -> None:
     assert states(whole) == ["succeeded", "stopped"]
 
 
-def test_stopping_what_rests_stops_its_parts_too(whole: Job, shards: list[Job]) -> None:
+def test_stopping_an_interrupted_whole_stops_its_parts(whole: Job, shards: list[Job]) -> None:
     shards[0].finish("two", JobState.INTERRUPTED)
     parts.settle_whole_of(shards[0])
     assert jobs.stop(Job.objects.get(pk=whole.pk), by=None)
@@ -133,7 +133,7 @@ def test_a_whole_whose_parts_all_wait_stops_at_once(whole: Job) -> None:
 @pytest.mark.parametrize(
     ("before", "after"), [("queued", "stopped"), ("interrupted", "stopped"), ("running", "running")]
 )
-def test_what_runs_beside_a_whole_ends_with_it(whole: Job, before: str, after: str) -> None:
+def test_jobs_beside_a_whole_end_with_it(whole: Job, before: str, after: str) -> None:
     parts.run_beside(whole, [JobPart(JobKind.REFRESH, {})])
     whole.parts.update(state=before)
     parts.end_beside(whole)
@@ -168,7 +168,7 @@ def test_the_whole_is_queued_and_sent_when_its_parts_are_done(whole: Job, shards
         ("ict", {}, False),
     ],
 )
-def test_two_jobs_of_one_kind_with_the_same_records_and_settings_do_the_same(
+def test_jobs_of_one_kind_records_and_settings_have_the_same_fingerprint(
     kind: str, changed: dict[str, object], same: bool
 ) -> None:
     parameters = {"model": 1, "corpus": 2, "shard_rows": 5, "name": ""}

@@ -80,7 +80,7 @@ def test_what_could_not_be_written_is_written_the_next_time(monkeypatch: pytest.
     assert WebProcess.objects.count() == 1
 
 
-def test_who_ends_in_good_order_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_left_writes_no_row_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     here = Presence()
     here.report(Status("idle", None))
     another()

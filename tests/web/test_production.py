@@ -105,7 +105,7 @@ def test_an_admin_whose_password_anybody_guesses_is_refused(
 
 
 def test_a_socket_is_there_for_a_proxy(tmp_path: Path) -> None:
-    """What is let pass for oneself alone is not where others come by way of a proxy."""
+    """Settings that are allowed on this machine alone are refused there, because others come through the proxy."""
     port, place = free_port(), tmp_path / "s"
     command = [word.replace(f"{HOST}:{port}", f"unix:{place}") for word in web(port).command]
     given = environment(tmp_path, DEBUG="1", SECRET_KEY="short", HTTPS="off")
@@ -125,8 +125,8 @@ def test_djangos_own_check_finds_nothing(tmp_path: Path, changed: dict[str, str]
     assert "Warning" not in said
 
 
-def test_a_server_for_oneself_may_do_without(tmp_path: Path) -> None:
-    """What is refused above is no matter where nobody else can come."""
+def test_a_server_for_this_machine_alone_starts_with_debug_and_a_short_key(tmp_path: Path) -> None:
+    """What is refused above is allowed where no other machine can connect."""
     given = environment(tmp_path, DEBUG="1", SECRET_KEY="short", ALLOWED_HOSTS="LOCALHOST,qa.localhost,[::1]")
     command = [sys.executable, "-c", "import webapp.settings"]
     assert subprocess.run(command, cwd=TOP, env=given, check=False).returncode == 0
@@ -176,7 +176,7 @@ def test_pages_through_the_proxy(site: tuple[int, int]) -> None:
 
 
 def test_plain_text_is_led_to_tls(site: tuple[int, int]) -> None:
-    """Whoever reaches the web server itself without TLS; what watches it is answered all the same."""
+    """Of the web server itself, without a proxy; health checks are answered without TLS."""
     for path, status in (("/accounts/login/", 301), ("/api/v1/answers", 301), ("/healthz", 200), ("/readyz", 503)):
         connection = HTTPConnection("localhost", site[1], timeout=30)
         connection.request("GET", path)
@@ -247,7 +247,7 @@ def test_the_proxy_removes_the_names_that_a_client_claims(tmp_path: Path) -> Non
     assert "passed" in got and "admin" not in got
 
 
-def test_what_the_proxy_says_itself(site: tuple[int, int], tmp_path: Path) -> None:
+def test_responses_of_the_proxy_itself_have_the_security_headers(site: tuple[int, int], tmp_path: Path) -> None:
     with proxy(tmp_path, free_port()) as alone:  # no web server behind it
         answered = [ask(alone, "/"), ask(site[0], "/accounts/login/", "POST", b"x" * (LARGEST_BYTES + 1))]
     assert [(status, headers["Retry-After"]) for status, headers in answered] == [(502, "5"), (413, None)]

@@ -116,7 +116,9 @@ def test_kept_answers_stay_whatever_goes(unused: dict[str, Removable], client: C
         Deployment.activate(index)
 
 
-def test_nothing_goes_while_a_backup_is_written_or_from_elsewhere(unused: dict[str, Removable], tmp_path: Path) -> None:
+def test_no_files_are_removed_during_a_backup_or_outside_the_data_folder(
+    unused: dict[str, Removable], tmp_path: Path
+) -> None:
     with keep_files(), pytest.raises(RealmError, match="backup"):
         removing.remove(unused["questions"], by=None)
     (tmp_path / "own").mkdir()

@@ -33,7 +33,7 @@ def test_the_least_recently_used_gives_way(monkeypatch: pytest.MonkeyPatch) -> N
     assert [kept.get(number) for number in range(5)] == [0, None, None, 3, 4]
 
 
-def test_nothing_is_kept_for_no_time() -> None:
+def test_with_0_seconds_nothing_is_kept() -> None:
     kept: Repeats[int] = Repeats(0)
     kept.put("a", 1)
     assert kept.get("a") is None

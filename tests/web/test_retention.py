@@ -338,7 +338,7 @@ def test_what_a_removal_that_was_cut_short_has_left_goes_with_the_next(deployed:
     assert retention.removable() == []
 
 
-def test_one_that_cannot_be_removed_now_keeps_no_other(deployed: Deployment) -> None:
+def test_an_index_that_cannot_be_removed_does_not_keep_others(deployed: Deployment) -> None:
     olds = [generation(number, deployed) for number in range(4)]
     rule()
     resolve("indexes/.old-1.removed").write_text("in the place of the hidden folder")
@@ -348,7 +348,7 @@ def test_one_that_cannot_be_removed_now_keeps_no_other(deployed: Deployment) -> 
     assert names(retention.remove(by=None)) == {olds[1].pk}
 
 
-def test_builds_that_nobody_goes_on_with_are_removed(deployed: Deployment) -> None:
+def test_abandoned_builds_are_removed(deployed: Deployment) -> None:
     rule()
     for place in ("indexes", "corpora"):
         for name, ago in ((".old.partial", LONG_AGO), (".new.partial", timedelta(0))):
@@ -405,7 +405,7 @@ def test_a_part_s_run_folder_stays_while_its_whole_goes_on_and_the_other_way_rou
     assert all(one.run_dir.exists() for one in (whole, part, stopped, builder, pinned, part_of_pinned))
 
 
-def test_a_rule_of_nothing_is_refused(deployed: Deployment) -> None:
+def test_a_rule_that_keeps_no_generation_is_refused(deployed: Deployment) -> None:
     with pytest.raises(ValidationError):
         rule(generations=0)
     assert RetentionRule.current().generations == 3

@@ -121,7 +121,10 @@ def test_a_weekly_rebuild_has_this_week_s_text_in_it(quality: list[Verdict]) -> 
         ended(one)
         (job,) = advance()
         kinds.append(job.kind)
-        assert run_now(one, by=None) is None and "run before is not over" in Schedule.objects.get().last_outcome
+        before_it, told = Schedule.objects.get(), AuditEntry.objects.filter(action="schedule.run")
+        assert run_now(one, by=None) is None and Schedule.objects.get().last_outcome == before_it.last_outcome
+        says = f"Not started: the run before is not over. It is {before_it.get_stage_display()}."
+        assert one.runs[0].outcome == says and told[0].details["outcome"] == says
     assert kinds == ["index", "evaluate", "evaluate"]
     ended(one)
     assert advance() == [] and advance() == []
@@ -150,7 +153,7 @@ def test_what_a_person_deployed_during_the_last_check_is_not_deployed_again(qual
 
 
 @pytest.mark.parametrize("verdict", [Verdict.DOUBT, Verdict.BAD])
-def test_what_leaves_a_doubt_waits_for_a_person_and_is_said_whole(
+def test_a_pair_with_doubts_waits_for_a_person_with_all_reasons(
     monkeypatch: pytest.MonkeyPatch, staff: Person, verdict: Verdict
 ) -> None:
     says = " ".join(f"Reason {number:03} why it is not deployed." for number in range(20))
@@ -294,7 +297,7 @@ def test_a_scheduler_that_dies_leaves_it_due(monkeypatch: pytest.MonkeyPatch) ->
     assert Schedule.objects.get().due_at == due_at
 
 
-def test_nothing_new_is_said_and_not_built() -> None:
+def test_without_a_newer_snapshot_nothing_is_built_and_the_outcome_says_so() -> None:
     one = schedule()
     assert run_now(one, by=None) is None
     assert one.last_outcome.startswith("Nothing new to index: gen-1 is of the newest snapshot") and not one.last_job
@@ -306,7 +309,47 @@ def test_nothing_new_is_said_and_not_built() -> None:
     job = run_now(one, by=None)
     assert job is not None
     assert run_now(one, by=None) is None
-    assert one.last_outcome == f"The same is being done already by job {job.pk}."
+    assert one.last_outcome.startswith("Building the index") and "run before is not over" in one.runs[0].outcome
+
+
+def test_what_each_run_came_to_is_kept(quality: list[Verdict]) -> None:
+    one = week()
+    run_now(one, by=None)
+    for _ in range(4):
+        ended(one)
+        advance()
+    assert run_now(one, by=None) is not None
+    one.refresh_from_db()
+    job = one.last_job
+    assert job is not None and run_now(one, by=None) is None
+    deployed = Deployment.active()
+    assert deployed is not None
+    outcomes = [run.outcome for run in one.runs]
+    assert outcomes == [
+        "Not started: the run before is not over. It is reading the source again.",
+        "Reading the source of vital-en again.",
+        f"new is built and deployed, as deployment {deployed.pk}.",
+    ]
+    assert [run.job and run.job.kind for run in one.runs] == ["ingest", "ingest", "evaluate"]
+    ended(one, JobState.FAILED)
+    advance()
+    one.refresh_from_db()
+    assert [run.failed for run in one.runs] == [False, True, False] and "It broke." in one.runs[1].outcome
+    for _ in range(30):
+        run_now(one, by=None)
+    assert len(one.runs) == 21 and one.earlier_runs.count() == 20
+
+
+def test_a_run_that_was_read_before_a_step_keeps_what_the_step_noted() -> None:
+    newer_snapshot()
+    stale = schedule()
+    run_now(Schedule.objects.get(), by=None)
+    ended(stale)
+    advance()
+    built = Schedule.objects.get().last_outcome
+    stale.last_run_at, stale.last_outcome = None, ""
+    run_now(stale, by=None)
+    assert built == "new is built and waits to be deployed." and built in [run.outcome for run in stale.runs]
 
 
 def test_a_run_goes_on_behind_what_others_have_begun() -> None:

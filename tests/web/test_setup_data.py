@@ -146,7 +146,7 @@ def test_a_second_run_does_nothing(setup: Callable[[], str], activities: Activit
     assert activities.ran == ["ingest", "index"] and Deployment.objects.count() == 1
 
 
-def test_what_an_earlier_version_did_not_keep_of_words_is_made_before_the_web_server_starts(
+def test_missing_postings_are_made_before_the_web_server_starts(
     setup: Callable[[], str], activities: Activities, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setup()
@@ -227,7 +227,7 @@ def test_a_newer_model_answers_from_the_corpus_and_the_index_that_answer(
     assert "default, not vital" in setup()  # until it is taken over
 
 
-def test_who_answers_from_another_corpus_is_not_told_of_a_richer_default(setup: Callable[[], str]) -> None:
+def test_a_richer_default_is_named_only_where_the_default_corpus_answers(setup: Callable[[], str]) -> None:
     setup()
     answering = CorpusSnapshot.objects.get()
     another_corpus("vital-en", path=answering.path, source="vital")

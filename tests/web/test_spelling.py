@@ -67,7 +67,7 @@ def test_where_the_right_answer_is_is_looked_for_by_what_was_read(engine: FakeEn
     assert [question for question, *_ in engine.looked_for] == [MEANT]
 
 
-def test_over_mcp(client: Client) -> None:
+def test_mcp_says_how_a_misspelt_question_was_read(client: Client) -> None:
     for name in ("ask", "retrieve"):
         for as_typed, read_as in ((False, MEANT), (True, "")):
             told = call_tool(client, name, question=TYPED, as_typed=as_typed)
@@ -75,7 +75,7 @@ def test_over_mcp(client: Client) -> None:
 
 
 @pytest.mark.django_db(transaction=True)  # the engine loads in a thread
-def test_on_the_command_line() -> None:
+def test_the_command_line_says_how_a_misspelt_question_was_read() -> None:
     for arguments, says in (((), True), (("--as-typed",), False)):
         assert (f"Read as: {MEANT}" in command("ask", TYPED, *arguments)) is says
 

@@ -22,7 +22,9 @@ pytestmark = pytest.mark.both_databases
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_of_them_is_led_to_the_other(staff: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_equal_starts_at_once_the_second_leads_to_the_job_of_the_first(
+    staff: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
     index = stored.deployment().index
     form = {"model": index.model_id, "corpus": index.corpus_id, "shard_rows": 7, "search": "auto"}
     both_have_been_read = threading.Barrier(2, timeout=60)

@@ -39,7 +39,7 @@ def get(serve: StaticFilesMiddleware, name: str = "a.css", **headers: str) -> tu
 
 
 @pytest.mark.parametrize("text", [b"a" * 300, b"a", b""])
-def test_it_comes_whole_whatever_its_length_was(serve: StaticFilesMiddleware, folder: Path, text: bytes) -> None:
+def test_a_file_whose_length_changed_is_sent_whole(serve: StaticFilesMiddleware, folder: Path, text: bytes) -> None:
     path = folder / "a.css"
     path.write_bytes(b"b" * 100)
     status, content, tag = get(serve)
@@ -50,7 +50,7 @@ def test_it_comes_whole_whatever_its_length_was(serve: StaticFilesMiddleware, fo
     assert get(serve)[1] == text
 
 
-def test_one_of_the_same_length_is_another_one(serve: StaticFilesMiddleware, folder: Path) -> None:
+def test_a_new_file_of_the_same_length_has_another_etag(serve: StaticFilesMiddleware, folder: Path) -> None:
     path = folder / "a.css"
     path.write_bytes(b"old")
     os.utime(path, (1, 1))
@@ -70,7 +70,7 @@ def test_new_ones_come_and_removed_ones_are_not_there(serve: StaticFilesMiddlewa
 
 
 @pytest.mark.parametrize("by", [b"longer than it was", None])
-def test_one_that_is_replaced_while_it_is_opened(
+def test_a_file_may_be_replaced_while_it_is_opened(
     serve: StaticFilesMiddleware, folder: Path, monkeypatch: pytest.MonkeyPatch, by: bytes | None
 ) -> None:
     path = folder / "a.css"

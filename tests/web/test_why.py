@@ -121,7 +121,9 @@ def test_not_in_the_corpus(member: Person, asked: AskedAnswer) -> None:
 
 
 @pytest.mark.parametrize("changed", ["model", "index"])
-def test_another_pair_is_not_asked(member: Person, asked: AskedAnswer, engine: FakeEngine, changed: str) -> None:
+def test_no_engine_of_another_deployment_is_searched(
+    member: Person, asked: AskedAnswer, engine: FakeEngine, changed: str
+) -> None:
     engine.rank = 3
     replaced = IndexGeneration.objects.get()
     replaced.pk, replaced.generation = None, "gen-0"
@@ -153,7 +155,7 @@ def test_without_an_engine_and_without_a_corpus(member: Person, loader: Loader) 
     assert told(member, asked, CLARKE)["cause"] == "outweighed"
 
 
-def test_another_wording_is_said_to_be_one(member: Person, engine: FakeEngine) -> None:
+def test_an_expected_answer_that_is_another_wording_is_explained(member: Person, engine: FakeEngine) -> None:
     value = stored.payload()
     value["answers"][0]["also"] = [CLARKE]
     why = told(member, stored.store(value), CLARKE)

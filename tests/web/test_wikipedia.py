@@ -23,6 +23,8 @@ from django.utils import timezone
 from realm_core.errors import RealmError
 from tests.core.corpus.dumps import dump, page
 from tests.web.documents.conftest import answering, deployed, folders  # noqa: F401  (fixtures)
+from webapp.documents import service as documents
+from webapp.documents.inputs import DocumentInput, Text
 from webapp.models import AuditEntry, CorpusSnapshot, Deployment, Job, Schedule
 from webapp.models.schedule import ScheduleStage
 from webapp.serving.engine import holder
@@ -163,7 +165,7 @@ def test_a_mirror_that_is_busy_for_a_while_is_asked_again(mirror: Mirror) -> Non
     assert mirror.asked == ["", *["bytes=200000-"] * 5]
 
 
-def test_one_that_stays_busy_is_given_up(mirror: Mirror) -> None:
+def test_a_mirror_that_stays_busy_is_given_up(mirror: Mirror) -> None:
     mirror.at_most, mirror.busy = 200_000, 9
     with pytest.raises(RealmError, match=r"status 503\. What came is kept"):
         fetch(newest("simple", mirror=mirror.url), nothing)
@@ -208,14 +210,14 @@ def test_a_mirror_without_ranges_begins_anew(mirror: Mirror) -> None:
     assert (sources_dir() / NAME).read_bytes() == CONTENT and mirror.asked == ["bytes=1000-"]
 
 
-def test_one_that_gives_nothing_is_given_up(mirror: Mirror) -> None:
+def test_a_mirror_that_sends_nothing_is_given_up(mirror: Mirror) -> None:
     mirror.at_most = 0
     with pytest.raises(RealmError, match="What came is kept"):
         fetch(newest("simple", mirror=mirror.url), nothing)
     assert len(mirror.asked) == 5 and NAME not in left()
 
 
-def test_what_is_not_what_the_mirror_says_is_removed(mirror: Mirror) -> None:
+def test_a_dump_of_another_checksum_or_length_is_removed(mirror: Mirror) -> None:
     dump = newest("simple", mirror=mirror.url)
     with pytest.raises(RealmError, match="SHA-1 is not the mirror's"):
         fetch(replace(dump, sha1="0" * 40), nothing)
@@ -245,7 +247,7 @@ def test_the_command(mirror: Mirror, estimating: None, capsys: pytest.CaptureFix
     assert re.search(r"disk       \d\.\d MB: 0\.3 MB dump, \d\.\d MB corpus, .* are free\n", said)
     assert "English alone" not in said and not Job.objects.exists() and left() == []
 
-    call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}")
+    call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}", "--no-deploy")
     said = capsys.readouterr().out
     job = Job.objects.get()
     assert "100.0 % of 0.3 MB" in said and f"Job {job.pk} ingests {NAME}" in said
@@ -256,7 +258,7 @@ def test_the_command(mirror: Mirror, estimating: None, capsys: pytest.CaptureFix
     assert not schedule.enabled and not schedule.deploy and not job.parameters.get("articles_at_most")
 
     with pytest.raises(CommandError, match=f"job {job.pk}"):
-        call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}")
+        call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}", "--no-deploy")
     assert Schedule.objects.count() == 1 and dumps.MIRROR.startswith("https://")
 
 
@@ -266,7 +268,7 @@ def test_the_estimate_of_a_large_one_in_another_language(
     """As of some 4 million blocks, in a language that no shipped model reads, over a connection of 8 Mbit/s."""
     large = Dump("frwiki", "20260801", NAME, f"{mirror.url}/simplewiki/20260801/{NAME}", 5_000_000_000, "0" * 40)
     monkeypatch.setattr("webapp.sources.dumps.newest", lambda *_, **__: large)
-    call_command("wikipedia", "--language=fr", "--mbit=8", "--estimate", "--deploy")
+    call_command("wikipedia", "--language=fr", "--mbit=8", "--estimate")
     said = capsys.readouterr().out
     assert "fetching   1 h 23 min, by --mbit\n" in said and "The shipped models read English alone: over frwiki" in said
     lists = re.search(r"lists      ([\dhmins ]+), for approximate search", said)
@@ -317,25 +319,35 @@ def test_a_beginning_that_is_no_dump_of_articles(
         call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}", "--estimate")
 
 
+@pytest.mark.parametrize("told", [(), ("--deploy",)])
 def test_to_answer_soon_it_begins_with_a_part(
-    mirror: Mirror, estimating: None, capsys: pytest.CaptureFixture[str]
+    mirror: Mirror, estimating: None, capsys: pytest.CaptureFixture[str], told: tuple[str, ...]
 ) -> None:
-    call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}", "--deploy")
+    call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}", *told)
     assert "ingests the first 2,000 articles of simplewiki" in capsys.readouterr().out
     assert Job.objects.get().parameters["articles_at_most"] == 2000 and Schedule.objects.get().deploy
 
 
-def test_what_answers_is_never_replaced_by_less(
+def test_it_says_that_documents_are_brought_over(
+    mirror: Mirror, estimating: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents.add([DocumentInput(Text("Turku is a city in Finland."), title="Turku")], by=None)
+    documents.remove(["Nile"], by=None)
+    call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}")
+    assert "1 document that was added to tiny, or changed in it, will be brought over." in capsys.readouterr().out
+
+
+def test_a_whole_wikipedia_that_answers_is_not_replaced_by_a_part(
     mirror: Mirror, estimating: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Next month's dump of a Wikipedia that answers is ingested as a whole."""
     CorpusSnapshot.objects.update(name="simplewiki", articles=250_000)
-    call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}", "--deploy")
+    call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}")
     assert f"ingests {NAME}" in (said := capsys.readouterr().out) and "and it answers." in said
     assert not Job.objects.get().parameters["articles_at_most"] and Schedule.objects.get().deploy
 
 
-def test_page_and_rest_say_how_much_is_in(
+def test_page_and_rest_say_which_share_of_wikipedia_the_corpus_has(
     answering: Deployment,  # noqa: F811
     client: Client,
 ) -> None:

@@ -1,4 +1,4 @@
-"""A made-up kind of job in one file, as `docs/adding-things.md` shows it: questions that occur twice are removed."""
+"""A made-up kind of job in one file, as `docs/architecture.md` shows it: questions that occur twice are removed."""
 
 from __future__ import annotations
 

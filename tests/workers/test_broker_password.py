@@ -53,7 +53,7 @@ def test_a_job_waits_for_the_right_one(
     assert port_broker.password not in caplog.text
 
 
-def test_questions_are_answered_uncounted(
+def test_questions_are_answered_without_a_limit_while_the_cache_refuses(
     urls: dict[str, str],
     port_broker: Broker,
     settings: Any,

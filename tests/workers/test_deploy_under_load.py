@@ -60,7 +60,9 @@ def answering() -> dict[str, int | None]:
 
 
 @pytest.mark.timeout(170)
-def test_nobody_notices(web: tuple[int, int], pairs: tuple[IndexGeneration, IndexGeneration], tmp_path: Path) -> None:
+def test_deployments_under_load_fail_no_question(
+    web: tuple[int, int], pairs: tuple[IndexGeneration, IndexGeneration], tmp_path: Path
+) -> None:
     (master, port), (first, second) = web, pairs
     operator = User.objects.create_user("Stella", is_staff=True)
     _, token = ApiToken.issue(operator, "test", ["operate"])

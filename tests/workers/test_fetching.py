@@ -66,7 +66,7 @@ def loopback_only(address: object) -> bool:
     return str(address) == "127.0.0.1"
 
 
-def test_what_an_address_leads_to(server: str) -> None:
+def test_the_content_of_an_address_is_fetched(server: str) -> None:
     found = fetch(f"{server}/turku.txt", resolve=here, allowed=loopback_only)
     assert found.content == b"Turku is a city." and found.content_type.startswith("text/plain")
 

@@ -25,7 +25,7 @@ from webapp.storage.places import resolve
 pytestmark = pytest.mark.postgresql_only  # minutes of processes; here they really write at once
 
 
-@pytest.mark.nightly  # test_two_machines.py builds one every day, and browser/test_admin_way.py deploys it
+@pytest.mark.nightly  # every day browser/test_admin_way.py has a worker build one, and deploys it
 def test_an_index_is_built_recorded_and_deployed(workers: Workers, tmp_path: Path) -> None:
     model, corpus = record_model(tiny_model(tmp_path)), record_corpus(tiny_snapshot(tmp_path))
     workers.worker()

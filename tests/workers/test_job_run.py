@@ -90,7 +90,9 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Job]:
         (-9, "", JobState.QUEUED, "Its process ended by SIGKILL in attempt 1; another one goes on from what is kept."),
     ],
 )
-def test_the_status_decides(ends: Callable[..., Job], status: int, said: str, state: str, error: str) -> None:
+def test_the_exit_status_decides_the_state_of_the_job(
+    ends: Callable[..., Job], status: int, said: str, state: str, error: str
+) -> None:
     job = ends(status, said)
     assert (job.state, job.error) == (state, error)
     assert job.result == (RESULT if state == JobState.SUCCEEDED else {})
@@ -216,7 +218,7 @@ def _refuse(_job: Job) -> list[str]:
         (0, {"command": _refuse}, "The folder is gone."),
     ],
 )
-def test_what_runs_beside_its_whole_rests_instead_of_failing(
+def test_a_builder_is_interrupted_where_another_job_would_fail(
     ends: Callable[..., Job], status: int, told: dict[str, Any], error: str
 ) -> None:
     job = ends(status, kind=JobKind.REFRESH, **told)
@@ -299,7 +301,7 @@ def test_shards_use_all_devices_of_a_machine(gets: Callable[..., list[str]]) -> 
     assert gets(JobKind.EVALUATE, 3) == ["cuda:1", "cuda:1", "cuda:2"]  # 2 jobs, 1, 1; then 2, 2, 1
 
 
-def test_what_is_no_training_computes_where_none_does(gets: Callable[..., list[str]]) -> None:
+def test_other_jobs_avoid_the_devices_of_trainings(gets: Callable[..., list[str]]) -> None:
     training_on("cuda:0")
     assert gets(JobKind.EVALUATE, 3) == ["cuda:1", "cuda:2", "cuda:1"]
     training_on("cuda:1", "cuda:2")  # which does not wait for those that share
@@ -307,7 +309,7 @@ def test_what_is_no_training_computes_where_none_does(gets: Callable[..., list[s
     assert DeviceLease.held() == {devices.leased_as(f"cuda:{number}") for number in range(3)}
 
 
-def test_who_lost_the_job_meanwhile_takes_no_place_at_a_device(gets: Callable[..., list[str]]) -> None:
+def test_a_worker_that_lost_the_job_takes_no_device(gets: Callable[..., list[str]]) -> None:
     job = Job.objects.create(kind=JobKind.EVALUATE, state=JobState.RUNNING, lease_owner="you")
     assert JobRun(job, "me", TIMING)._devices() == ["cuda:0"]
     assert not DeviceLease.objects.exists()
@@ -317,7 +319,7 @@ def test_who_lost_the_job_meanwhile_takes_no_place_at_a_device(gets: Callable[..
 
 
 @pytest.mark.parametrize(("values", "state"), [({"state": "stopping"}, "stopped"), ({"lease_owner": "you"}, "running")])
-def test_it_starts_nothing(
+def test_a_whole_that_was_stopped_or_lost_before_its_parts_starts_nothing(
     ends: Callable[..., Job], monkeypatch: pytest.MonkeyPatch, values: dict[str, str], state: str
 ) -> None:
     def shards(job: Job) -> Sequence[JobPart]:

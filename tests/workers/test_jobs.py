@@ -118,7 +118,7 @@ def a_process_that_is_killed_every_time_is_given_up() -> None:
 
 
 @pytest.mark.timeout(600)  # of four workers one after another, on a machine that may be busy
-def test_whatever_befalls_a_worker_its_job_is_done_once(workers: Workers) -> None:
+def test_a_job_is_done_once_though_workers_stall_die_and_end(workers: Workers) -> None:
     """Of two workers one stalls and goes on, one is killed, and the other ends; a third one does what is left."""
     stalled = workers.worker()
     job = make_job(steps=60)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from realm_core.command_line import add_options, task_of
 from realm_core.files import read_json
 from realm_core.runs.activity import Activity
 from tests.web.operating import question_set
+from tests.workers import made_up
 from tests.workers.made_up import Deduplicate
 from webapp.jobs import service as jobs
 from webapp.jobs.form import JobForm
@@ -54,3 +56,9 @@ def test_a_kind_is_one_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert json.loads((job.run_dir / "task.json").read_text())["most"] == 5
     assert task.output.read_text() == "a\nb\n"
     assert worker.record(job, read_json(job.run_dir / "result.json")) == {"path": str(task.output), "questions": 2}
+
+
+def test_the_architecture_shows_the_file() -> None:
+    page = Path(__file__).parents[2] / "docs" / "architecture.md"
+    [shown] = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert Path(made_up.__file__).read_text(encoding="utf-8").endswith(f"\n\n{shown}")

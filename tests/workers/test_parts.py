@@ -183,7 +183,7 @@ def test_builder_and_training_survive_each_other_and_either_worker(workers: Work
 # ── Devices ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_one_training_a_device(workers: Workers) -> None:
+def test_each_device_runs_one_training(workers: Workers) -> None:
     first, second = (make_job(queue="train", steps=6, step_s=0.2) for _ in range(2))
     workers.worker()
     workers.worker()

@@ -87,7 +87,7 @@ def test_the_result_of_an_earlier_attempt_is_forgotten(job: Job) -> None:
     assert RunFiles(job).folder.result() is None
 
 
-def test_the_sentence_is_that_of_this_attempt(job: Job) -> None:
+def test_the_error_sentence_is_that_of_this_attempt(job: Job) -> None:
     first = RunFiles(job)
     first.folder.log_file.write_text("error: The first reason.\n")
     assert first.error_sentence() == "The first reason."

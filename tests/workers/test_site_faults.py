@@ -152,9 +152,9 @@ def test_the_database_crashes_and_comes_back(whole: Site) -> None:
 
 @pytest.mark.timeout(600)
 def test_the_broker_goes_and_comes_back(whole: Site) -> None:
-    """Questions are answered uncounted meanwhile; a job that is started waits for the broker, and runs once.
+    """Meanwhile questions are answered without a rate limit; a job that is started waits for the broker, and runs once.
 
-    It asks for a password, which nobody tells.
+    The broker has a password, which no message or log contains.
     """
     whole.start_workers()
     wait_until(lambda: whole.rows("SELECT 1 FROM webapp_worker"))

@@ -117,7 +117,7 @@ def test_a_program_that_does_not_listen_is_killed(supervised: Starter, tmp_path:
     assert not any(map(alive, children.values()))
 
 
-def test_one_request_that_arrives_twice_kills_nothing(supervised: Starter, tmp_path: Path) -> None:
+def test_a_second_sigterm_does_not_kill_the_programs(supervised: Starter, tmp_path: Path) -> None:
     """`make` passes on a SIGTERM that its whole group got."""
     one = supervised("slow")
     one.wait_for("Ready")
@@ -150,7 +150,7 @@ def test_a_second_request_kills_what_has_not_ended(supervised: Starter, tmp_path
     assert not any(map(alive, children.values()))
 
 
-def test_what_dies_starts_again(supervised: Starter) -> None:
+def test_killed_programs_are_started_again(supervised: Starter) -> None:
     one = supervised()
     one.wait_for("Ready")
     before = one.children()

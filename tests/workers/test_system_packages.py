@@ -53,14 +53,14 @@ def test_it_is_installed(programs: Path, known: str, installed: str) -> None:
         assert asked(programs) == before
 
 
-def test_the_one_without_windows_is_preferred_to_the_one_that_is_there(programs: Path) -> None:
+def test_chromium_without_windows_is_installed_beside_another_browser(programs: Path) -> None:
     program(programs / "chromium")
     program(programs / "apt-get", APT.format(folder=programs, known="chromium-headless-shell"))
     ensure_browser()
     assert find_browser() == str(programs / "chromium-headless-shell")
 
 
-def test_the_one_that_is_there_will_do(
+def test_the_installed_browser_is_used_where_none_can_be_installed(
     programs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program(programs / "chromium")

@@ -77,7 +77,7 @@ def test_an_index_of_too_many_shards_is_refused() -> None:
 # ── A training that finds no device is passed on ────────────────────────────────────────────────────────────────────
 
 
-def test_one_message_of_a_training_goes_round_later_and_later(
+def test_a_training_that_waits_for_devices_is_sent_again_at_growing_intervals(
     monkeypatch: pytest.MonkeyPatch,
     sent: list[tuple[str, float]],
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,

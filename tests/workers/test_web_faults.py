@@ -272,7 +272,7 @@ def test_killed_under_load_it_loses_and_doubles_nothing(web_environment: dict[st
 
 @pytest.mark.nightly  # test_clock_faults.py sets a worker's every day
 @pytest.mark.timeout(600)
-def test_its_clock_is_set_while_people_ask(
+def test_questions_are_answered_while_the_clock_is_set(
     web_environment: dict[str, str], deployed: IndexGeneration, tmp_path: Path
 ) -> None:
     second = rival_of(deployed, tmp_path)

@@ -170,11 +170,11 @@ def test_the_processor_in_use_is_its_use_and_not_its_load(monkeypatch: pytest.Mo
     assert [device["utilisation"] for device in devices.report()] == [0.375]
 
 
-def test_a_line_of_nvidia_smi_that_is_none_is_passed_over() -> None:
+def test_other_lines_of_nvidia_smi_are_ignored() -> None:
     assert list(devices.read_smi(f"Warning: a GPU was lost\n1,2\n{SMI}")) == [0, 1]
 
 
-def test_whatever_goes_wrong_a_worker_reports_itself_again(
+def test_a_worker_goes_on_reporting_after_an_error(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporting, "close_old_connections", lambda: None)  # they are other tests'

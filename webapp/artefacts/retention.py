@@ -132,7 +132,7 @@ def remove(*, by: User | str | None, now: datetime | None = None) -> list[Remova
             try:
                 if not _claim(removal, rule, now, by):
                     continue
-                if not isinstance(removal.record, Job):  # that of a job may exist again, for the next attempt
+                if not isinstance(removal.record, Job):  # the folder of a job is made again for its next attempt
                     _hide(*removal.folders)
             except RealmError as error:
                 log.error("%s is removed later: %s", removal.folders[0], error)
@@ -343,7 +343,7 @@ def _claim(removal: Removal, rule: RetentionRule, now: datetime, by: User | str 
             rows.update(removed_at=now)
         elif removal.copy_of is not None:
             corpus = CorpusSnapshot.objects.select_for_update().filter(pk=removal.copy_of.pk).first()
-            if corpus is None or removal not in _copies_of(corpus, rule, now):  # the record names the copy by now
+            if corpus is None or removal not in _copies_of(corpus, rule, now):  # the record may name the copy since
                 return False
         elif isinstance(record, Job):
             list(Job.objects.select_for_update().filter(Q(pk=record.pk) | Q(pk=record.parent_id)).order_by("pk"))

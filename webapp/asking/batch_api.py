@@ -190,7 +190,7 @@ def _results(answers: Iterator[AskedAnswer | Exception], current: Asking) -> Ite
         current.add("store", answer.serving_ms["store"])
         try:
             outcome = {"answer": answer_json(answer)}
-        except Error as error:  # the database went after it kept the answer; the questions behind it are still answered
+        except Error as error:  # the database failed after storing the answer; later questions are still answered
             close_old_connections()
             outcome = {"problem": described_in_place(error)}
         yield {"index": index, **outcome}

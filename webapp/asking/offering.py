@@ -30,10 +30,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Offer:
-    """Collections, languages and tags to choose from. filters: as they were chosen. open: whether something was.
+    """Collections, languages and tags to choose from. filters: those in use. open: whether any choice is in use.
 
-    alone: of the collections that were looked in, all but the largest, the smallest first: what one of them says may be
-    outdone by the many blocks of another.
+    alone: the collections that were searched, smallest first, without the largest. The page offers to search one of
+    them alone, because the many blocks of a larger one may take the places of its blocks.
     """
 
     collections: tuple[Choice, ...]

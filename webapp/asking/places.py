@@ -13,7 +13,7 @@ from typing import Final
 from webapp.serving.engine import EngineUnavailable
 
 _BATCHES: Final = threading.BoundedSemaphore(8)
-_STREAMS: Final = threading.BoundedSemaphore(4)  # of these batches
+_STREAMS: Final = threading.BoundedSemaphore(4)  # batches of these that are streamed
 _RETRY_S: Final = 10
 
 

@@ -100,7 +100,7 @@ class RankedAnswerSerializer(serializers.Serializer[Any]):
         help_text="Other wordings in the evidence that name the same thing; their probability is in the sum.",
     )
     likelihood = serializers.FloatField(
-        required=False,  # likewise
+        required=False,  # older answers do not have it
         allow_null=True,
         help_text="p(answer | block, question) of the block where it is highest.",
     )

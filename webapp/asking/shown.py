@@ -74,7 +74,7 @@ class AnswerOutcome:
     kind: str  # "answer", "no_answer" or "rest"
     probability: float
     also: tuple[str, ...]  # other wordings of the answer, whose probabilities are included
-    tenths: int | None  # None: "< 0.1 %", which is in no sum
+    tenths: int | None  # None: shown as "< 0.1 %", and left out of sums
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from webapp.evaluations import service as comparing
 from webapp.models import AuditEntry, CorpusSnapshot, CorpusState, Deployment, Evaluation, IndexGeneration, ModelVersion
 from webapp.purges import masks
 from webapp.refusals import StateConflict
+from webapp.serving.living import fetch_files
 from webapp.serving.states import EditConflict
 from webapp.storage.places import resolve
 from webapp.text import counted
@@ -97,6 +98,11 @@ class PairCheck:
         return tuple(one.says for one in self.findings if one.verdict is Verdict.DOUBT)
 
     @property
+    def brought(self) -> str:
+        """What became of the edits of the active deployment's corpus; empty if there were none to bring over."""
+        return " ".join(one.says for one in self.findings if one.about == _EDITED and one.verdict is Verdict.GOOD)
+
+    @property
     def only_unmeasured(self) -> bool:
         """Whether nothing is doubted but how well it answers, which was never measured, and how many articles go."""
         return all(one.about in _ACCEPTED for one in self.findings if one.verdict is not Verdict.GOOD)
@@ -147,17 +153,20 @@ def made_ready(
 ) -> PairCheck:
     """Check a pair and, if there is nothing against it, prepare its index for `deploy_ready`. May take minutes.
 
-    What was edited in the corpus that answers is brought over to the index if that is of the same corpus, and what was
-    purged is masked in it. unmeasured: it may answer although it was never measured, whatever articles go.
+    What was edited in the corpus that answers is brought over to the index if that is of the same corpus or a person
+    wants it to answer, and what was purged is masked in it. unmeasured: a person wants it to answer although it was
+    never measured, whatever articles go.
     RealmError or EditConflict if documents cannot be brought over: then it must not answer.
     """
     found = check(index, model)
     doubts = {one.about for one in found.findings if one.verdict is not Verdict.GOOD}
     if doubts - {_EDITED} - (_ACCEPTED if unmeasured else set()):
         return found
-    if _EDITED in doubts and found.instead_of is not None and found.instead_of.index.corpus.name == index.corpus.name:
-        _carry(found.instead_of.index, index, by)
-        brought = Finding(_EDITED, Verdict.GOOD, "This corpus has all edits of the active deployment's.")
+    earlier = None if found.instead_of is None else found.instead_of.index
+    if _EDITED in doubts and earlier is not None and (unmeasured or earlier.corpus.name == index.corpus.name):
+        _carry(earlier, index, by)
+        says = bringing.told(earlier, index) or "This corpus has all edits of the active deployment's."
+        brought = Finding(_EDITED, Verdict.GOOD, says)
         findings = tuple(brought if one.about == _EDITED else one for one in found.findings)
         found = replace(found, findings=findings)
     masks.mask_purged(index, by=by)
@@ -179,8 +188,7 @@ def bring_edits(index: IndexGeneration, *, by: User | str) -> None:
 
 
 def _carry(earlier: IndexGeneration, index: IndexGeneration, by: User | str) -> None:
-    for path in (earlier.path, earlier.corpus.path):
-        get_folder(resolve(path))
+    fetch_files(earlier)
     bringing.carry(earlier, index, by=by)
 
 

@@ -21,6 +21,7 @@ from webapp.models import Deployment, IndexGeneration, ModelVersion, Purpose, Qu
 from webapp.pages.guards import console_action, console_form, console_page, staff_member
 from webapp.pages.htmx import STOP_POLLING
 from webapp.pages.paging import numbered_page
+from webapp.serving.living import answering_view
 from webapp.serving.presence import answering
 from webapp.text import one_line
 
@@ -53,6 +54,7 @@ def deployment_list(request: HttpRequest) -> HttpResponse:
     active = web.deployment
     context = {
         "web": web,
+        "corpus": answering_view(),
         "indexes": IndexGeneration.objects.select_related("model", "corpus").exclude(
             pk__in=[active.index_id] if active else []
         ),
@@ -65,7 +67,8 @@ def deployment_list(request: HttpRequest) -> HttpResponse:
 def deployed(request: HttpRequest) -> HttpResponse:
     """The active deployment, for polling until every web process has loaded it; failed loads are retried."""
     web = answering(Deployment.active())
-    return render(request, "manage/_deployed.html", {"web": web}, status=STOP_POLLING if web.all_loaded else 200)
+    context = {"web": web, "corpus": answering_view()}
+    return render(request, "manage/_deployed.html", context, status=STOP_POLLING if web.all_loaded else 200)
 
 
 @console_form

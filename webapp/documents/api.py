@@ -197,7 +197,7 @@ class BulkView(_DocumentsView):
             many = _listed(body)
         else:
             many = files_input(body)
-            checked(many[:1])  # of which all the same is said
+            checked(many[:1])  # the fields beside the files are the same for all
         edit = {"add": [_fingerprint("add", one) for one in many]}
         return self.edited(request, edit, lambda kept: documents.add(many, by=self.operator, kept=kept), 201)
 

@@ -101,7 +101,7 @@ def change_document(request: HttpRequest) -> HttpResponse:
             return _preview(request, shown, form, given)
         edited = service.change(document_id, given, by=staff_member(request), versions=form.versions)
     except REFUSALS as error:
-        if isinstance(error, ChangedMeanwhile):  # who goes on now knows of the other edit
+        if isinstance(error, ChangedMeanwhile):  # the form is sent again for the version of the other edit
             typed.initial["version"] = error.version
         if isinstance(given.source, Staged):
             if isinstance(typed, FileForm):

@@ -81,9 +81,9 @@ class DocumentForm(forms.Form):
     version = forms.CharField(required=False, widget=forms.HiddenInput)  # of the document that is to be changed
     more_readers = forms.BooleanField(required=False, widget=forms.HiddenInput)  # asked on the page of the preview
 
-    # Those that are seldom needed stand together, folded.
+    # Fields that are seldom needed, folded away together.
     further: tuple[str, ...] = ("url", "language", "date", "tags", "collection", "new_collection")
-    may_state_collection = True  # whether what the source says can name it
+    may_state_collection = True  # whether the source, such as a row of a file, may name the collection
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)

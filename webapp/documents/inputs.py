@@ -42,7 +42,7 @@ _NO_ENDS: Final = ("/touched", "/restore")
 _NO_ID: Final = "bulk"
 _NO_STEPS: Final = frozenset({".", ".."})
 _NO_CATEGORIES: Final = frozenset({"Cc", "Zl", "Zp"})  # control characters and line breaks
-_OWN: Final = ("url", "language", "collection")  # kept when a document is replaced, whatever a file's row states
+_OWN: Final = ("url", "language", "collection")  # kept from the document where a change does not give them
 
 
 class Unreadable(RealmError):

@@ -29,7 +29,7 @@ def without(warnings: Sequence[str]) -> list[str]:
 
 def _said(stated: str, told: str | None, language: str, corpus_language: str) -> tuple[str, ...]:
     code = language_code(language)
-    if stated and told and code and told != code and MODELS_LANGUAGE in (told, code):  # others are easily confused
+    if stated and told and code and told != code and MODELS_LANGUAGE in (told, code):  # others are confused too easily
         note, read_as = f"given as {language_name(code)}, but its text seems to be in {language_name(told)}", told
     elif not stated and told and told != language_code(corpus_language):
         note, read_as = f"stated nowhere, and its text seems to be in {language_name(told)}", told

@@ -137,7 +137,7 @@ class _Restoration(Edit):
             raise NotRestored(f"The document {document_id!r} is not removed: there is nothing to restore.")
         if row is None:
             raise DocumentMissing(document_id)
-        if row.status == DocumentStatus.PURGED:
+        if row.status != DocumentStatus.REMOVED:  # purged, or masked because another corpus's purge took its passages
             raise NotRestored(f"The document {document_id!r} was purged, so nothing of it can be restored.")
         removal = _last_removal(row)
         if removal is None:
@@ -153,7 +153,7 @@ class _Restoration(Edit):
             document = after.document(place)
             require(document, self.versions)
             blocks = [block.block_id for block in after.blocks_of_article(place)]
-            if GoneBlock.objects.filter(block_id__in=blocks, change__kind=ChangeKind.PURGED).exists():
+            if GoneBlock.purged(blocks):
                 raise NotRestored(
                     f"A passage of the document {document_id!r} was purged with another one, so it is not restored."
                 )

@@ -40,7 +40,7 @@ def sweep(*, by: User | str | None, now: datetime | None = None) -> list[str]:
             try:
                 if (folder / "segments").is_dir():
                     for name in store_of(indexes[0]).sweep(partial(_needed, indexes, before), before.timestamp()):
-                        names.append(name)  # those before an error, too
+                        names.append(name)  # one by one, so that those removed before an error are recorded
             except (RealmError, OSError) as error:
                 log.warning("The segments of %s are swept later: %s", folder.name, error)
             if names:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from webapp.documents.versions import version_of
-from webapp.models import BASE_FORMAT, Document, DocumentStatus
+from webapp.models import BASE_FORMAT, Document, DocumentStatus, IndexGeneration
 from webapp.refusals import Missing
 from webapp.serving.living import active, corpus_id, opened
 
@@ -81,9 +81,9 @@ def described(document_ids: Sequence[str]) -> list[DocumentEntry]:
     return [found[one] for one in document_ids if one in found]
 
 
-def show(document_id: str, hidden: frozenset[str] = frozenset()) -> ShownDocument:
-    """One document. DocumentMissing, also for one of a hidden collection."""
-    index = active().index
+def show(document_id: str, hidden: frozenset[str] = frozenset(), index: IndexGeneration | None = None) -> ShownDocument:
+    """One document. DocumentMissing, also for one of a hidden collection. index: None: the one that answers."""
+    index = index or active().index
     row = Document.objects.filter(index=index, document_id=document_id).first()
     state = index.state_now()
     view = opened(index, state)

@@ -21,7 +21,6 @@ from webapp.pages.guards import View, console_action, console_page, staff_member
 from webapp.pages.paging import numbered_page
 from webapp.refusals import REFUSALS
 from webapp.serving.living import active
-from webapp.text import counted
 
 _PAGE_SIZE: Final = 50
 _TEXT_SHOWN: Final = 20_000  # characters, unless the whole text is requested
@@ -110,8 +109,7 @@ def bring_documents(request: HttpRequest) -> HttpResponse:
     except REFUSALS as error:
         messages.error(request, str(error))
     else:
-        were = "was" if len(brought) == 1 else "were"
-        messages.success(request, f"{counted(len(brought), 'document')} {were} brought over.")
+        (messages.success if brought else messages.info)(request, str(brought))
         for sentence in brought.left_out:
             messages.warning(request, sentence)
     return redirect("manage-documents")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from realm_core.evaluation.predictions import Prediction, read_predictions
+from realm_core.evaluation.predictions import Prediction
 from realm_core.evaluation.why import CAUSES, UNANSWERABLE
+from webapp.evaluations.kept import kept_predictions
 from webapp.models import Evaluation
-from webapp.storage.places import resolve
 
 ALL_CAUSES: Final = (*CAUSES, UNANSWERABLE)
 _SAYS: Final = {
@@ -119,5 +119,5 @@ def outcomes(evaluation: Evaluation) -> QuestionOutcomes:
 
 
 def _predicted(evaluation: Evaluation) -> Iterator[Predicted]:
-    for number, prediction in enumerate(read_predictions(resolve(evaluation.predictions)), start=1):
+    for number, prediction in enumerate(kept_predictions(evaluation), start=1):
         yield Predicted(number, prediction)

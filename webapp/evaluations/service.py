@@ -16,11 +16,12 @@ from django.db.models import Q
 
 from realm_core.corpus.tasks import origin_of
 from realm_core.errors import RealmError
-from realm_core.evaluation.predictions import Prediction, read_predictions
+from realm_core.evaluation.predictions import Prediction
 from realm_core.evaluation.significance import Difference, paired_difference
 from realm_core.files import read_json
 from realm_core.model.config import ModelConfig
 from realm_core.model.tasks import OWN
+from webapp.evaluations.kept import kept_predictions
 from webapp.jobs import service as jobs
 from webapp.models import (
     CorpusSnapshot,
@@ -199,8 +200,8 @@ def pairs(first: Evaluation, second: Evaluation) -> Iterator[Pair]:
     """Both predictions for each question, in order. RealmError if the questions are not the same."""
     if reason := why_not_comparable(first, second):
         raise RealmError(reason)
-    theirs = read_predictions(resolve(second.predictions))
-    for one in read_predictions(resolve(first.predictions)):
+    theirs = kept_predictions(second)
+    for one in kept_predictions(first):
         other = next(theirs, None)
         if other is None or other.question != one.question:
             raise RealmError(f"The predictions of {first} and {second} are not of the same questions.")

@@ -161,6 +161,7 @@ def comparison(request: HttpRequest, first_pk: int, second_pk: int) -> HttpRespo
     wanted = request.GET.get("show", "")
     show = Differ(wanted) if wanted in set(Differ) else None
     context: dict[str, Any] = {"first": first, "second": second, "show": wanted if show else ""}
+    context["columns"] = [("A", first, _short_name(first, second)), ("B", second, _short_name(second, first))]
     try:
         compared = comparing.compare(first, second, show)
     except (RealmError, OSError) as error:
@@ -178,6 +179,11 @@ def comparison(request: HttpRequest, first_pk: int, second_pk: int) -> HttpRespo
         "page": numbered_page(request, compared.shown, _PAGE_SIZE),
     }
     return render(request, "manage/comparison.html", context)
+
+
+def _short_name(one: Evaluation, other: Evaluation) -> str:
+    """Its model's name, or where both have the same name its version."""
+    return one.model.version if one.model.name == other.model.name else one.model.name
 
 
 def _is_kept_back(request: HttpRequest) -> bool:

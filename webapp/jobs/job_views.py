@@ -255,9 +255,9 @@ def progress(job: Job) -> dict[str, Any]:
         return {}
     done, total, rate, left = said["done"], said.get("total"), said.get("rate"), said.get("seconds_left")
     running = job.state == JobState.RUNNING
-    # What an attempt before has reported says nothing of the pace of this one.
+    # The report of an earlier attempt tells nothing about the pace of this one.
     anew = job.started_at is not None and said.get("time", 0) < job.started_at.timestamp()
-    began = job.started_at.timestamp() if job.started_at else 0  # nor is its silence this one's
+    began = job.started_at.timestamp() if job.started_at else 0  # silence counts from the start of this attempt
     silent_s = timezone.now().timestamp() - max(said["time"], began) if running and said.get("time") else 0
     return {
         "done": done,

@@ -86,7 +86,7 @@ def settle(parent: Job) -> None:
         with transaction.atomic():
             if parent.parts_ended(JobState.QUEUED):
                 enqueue(parent)
-            else:  # it was asked to stop, too late for its parts
+            else:  # it was asked to stop when its parts had ended
                 parent.parts_ended(JobState.STOPPED)
     elif ended is None or not parent.parts_ended(JobState(ended.state), error=_failure_of(ended)):
         parent.parts_ended(JobState.STOPPED)

@@ -46,7 +46,7 @@ def start(kind: str, parameters: Mapping[str, Any], *, by: User | str | None, se
     if described is None or not described.by_hand:
         raise ParameterError({"kind": f"must be one of {', '.join(one.kind for one in startable())}, not {kind!r}."})
     written = described.written(described.read(parameters))
-    if isinstance(by, User):  # a schedule's job says itself what it misses
+    if isinstance(by, User):  # the job of a schedule reports missing files when it runs
         _find_files(described, written)
         if (prepare := PREPARATIONS.get(described.kind)) is not None:
             prepare(written, by)
@@ -140,7 +140,7 @@ def resume(job: Job, *, by: User | str | None) -> bool:
 
 def gone(job: Job) -> str:
     """The missing input of a job that could be resumed, in words; "" if none is missing."""
-    kind = KINDS.get(job.kind)  # None of one that is no more
+    kind = KINDS.get(job.kind)  # None: a kind that no longer exists
     for one in kind.inputs if kind and job.can_resume else ():
         wanted = set(job.records(one.name))
         if one.choices().filter(pk__in=wanted).count() < len(wanted):

@@ -2,8 +2,9 @@
 
     tried state, in memory (`Engine.tried`) ──► the engine that serves ──► compared with the kept answers
 
-Nothing is written, kept or counted as answered, and nobody else is answered from that state. Few questions are at the
-engine at once, so that those of others wait for few; what is not answered within the time limit is left.
+Nothing is stored or counted as answered, and no other request is answered from the tried state. At most four of these
+questions are at the engine at once, so that other requests wait behind few. Those that are not answered within the time
+limit are left out.
 """
 
 from __future__ import annotations

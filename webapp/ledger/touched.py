@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LIMIT_S: Final = 10.0  # of working out in one request: some 2 ms an answer
+LIMIT_S: Final = 10.0  # for outcomes in one request; each answer takes some 2 ms
 AT_A_GLANCE: Final = 200  # answers, for a page that only links to those that list them
 _SLICE: Final = 200  # answers in memory at once: some 20 KB each
 _KEPT_S: Final = 600
@@ -162,7 +162,7 @@ class Touched:
         differing = []
         while part := list(islice(following, size)):
             if missing := [row["answer"] for row in part if row["answer"].hex not in known]:
-                no_time = len(known) > remembered and time.monotonic() > until  # a slice at least, or none ever goes on
+                no_time = len(known) > remembered and time.monotonic() > until  # one part at least, to end at some time
                 if no_time or (most is not None and outcomes.total() >= most):
                     break
                 known |= self._outcomes(missing)
@@ -192,7 +192,7 @@ class Touched:
     def _remembered(self) -> dict[str, str]:
         try:
             return dict(cache.get(self._key) or {})
-        except RedisError:  # it only saves time
+        except RedisError:  # without the cache the outcomes are computed again
             return {}
 
     def _remember(self, known: dict[str, str]) -> None:

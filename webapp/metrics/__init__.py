@@ -21,7 +21,7 @@ QUESTIONS: Final = Counter(
     "Questions by what came of them: answered, abstained (no answer found), refused (503), failed.",
     ["outcome"],
 )
-for _outcome in ("answered", "abstained", "refused", "failed"):  # 0 until then, or the first would not be an increase
+for _outcome in ("answered", "abstained", "refused", "failed"):  # exported as 0, so that the first is an increase
     QUESTIONS.labels(_outcome)
 REPEATS: Final = Counter("realm_repeated_questions", "Questions answered from the cache of exact repeats.")
 STAGES: Final = Histogram(

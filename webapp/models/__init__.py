@@ -10,6 +10,7 @@ from webapp.models.deployment import Deployment
 from webapp.models.document import (
     BASE_FORMAT,
     GONE,
+    PURGED_TITLE,
     ChangeKind,
     CorpusChange,
     CorpusState,
@@ -30,6 +31,6 @@ from webapp.models.job_states import FETCH_QUEUE, JobKind, JobState, Queue
 from webapp.models.model_version import ModelVersion
 from webapp.models.process import Scheduler, WebProcess
 from webapp.models.questions import Purpose, QuestionSet
-from webapp.models.schedule import RetentionRule, Schedule, Trigger
+from webapp.models.schedule import RetentionRule, Schedule, ScheduleRun, Trigger
 from webapp.models.token import ApiToken
 from webapp.models.worker import DeviceLease, Worker

@@ -13,7 +13,7 @@ from django.db import models
 if TYPE_CHECKING:
     from realm_core.serving.provenance import Answer
 
-ASKER_ENTRY: Final = "asker"  # of a session: the `session_key` of what is asked in it without an account
+ASKER_ENTRY: Final = "asker"  # key in a session: the `session_key` of answers to its questions without an account
 
 
 class AskedAnswer(models.Model):

@@ -21,6 +21,9 @@ class CorpusSnapshot(models.Model):
     source = models.CharField(max_length=200)
     language = models.CharField(max_length=20)
     articles = models.PositiveIntegerField()
+    dictionary_entries = models.PositiveIntegerField(
+        default=0, help_text="How many of its articles are entries of the dictionary, a line each."
+    )
     blocks = models.PositiveIntegerField()
     share = models.FloatField(
         default=1.0, help_text="What part of its source it holds, by its manifest when it was recorded; 1: all of it."

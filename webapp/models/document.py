@@ -60,6 +60,7 @@ class DocumentStatus(models.TextChoices):
 
 
 BASE_FORMAT: Final = "base"  # of a document that came with the corpus
+PURGED_TITLE: Final = "Purged document"  # of one of which nothing else is left
 # Documents that are not in the corpus any more.
 GONE: Final = (DocumentStatus.REMOVED, DocumentStatus.PURGED)
 

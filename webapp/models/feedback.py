@@ -60,14 +60,15 @@ class Feedback(models.Model):
 
     @classmethod
     def follow_purge(cls, answer: AskedAnswer, removed: Collection[str], *, is_another: bool) -> None:
-        """What was said of an answer from which blocks were purged: it waits for a curator again.
+        """Update the feedback on an answer from which blocks were purged; what was accepted waits for a curator again.
 
-        is_another: the answer is another one without them, so nobody has judged it; what else was said stays.
+        is_another: without these blocks the answer is a different one, which nobody has judged: the verdict is removed,
+        and a better answer or a block that was named is kept.
         """
         said = cls.objects.filter(answer=answer)
         named = [one.pk for one in said.exclude(block_id="") if one.block_id in removed]
         said.filter(pk__in=named).update(block_id="")
-        # Where the right answer stands names a document, which may be the purged one.
+        # `use` is emptied, because it may name the purged document.
         waits = {"review": Review.WAITING, "use": "", "reviewed_by": None, "reviewed_at": None}
         said.filter(review=Review.ACCEPTED).update(**waits)
         if is_another:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Final
 
-from django.db import models
+from django.db import connection, models
 from django.db.models import Exists, OuterRef, Q
 
 from webapp.models.answer import AskedAnswer, EvidenceBlock
 from webapp.models.document import ChangeKind, CorpusChange
+
+_AT_ONCE: Final = 500  # ids in one query
 
 
 class GoneBlock(models.Model):
@@ -22,17 +25,22 @@ class GoneBlock(models.Model):
         return f"{self.block_id} by {self.change}"
 
     @classmethod
+    def purged(cls, block_ids: Collection[str] | None = None) -> set[str]:
+        """The blocks that were purged, of some or of all."""
+        rows = cls.objects.filter(change__kind=ChangeKind.PURGED)
+        if block_ids is not None and len(block_ids) <= _AT_ONCE:
+            rows = rows.filter(block_id__in=block_ids)
+        found = set(rows.values_list("block_id", flat=True))
+        return found if block_ids is None else found.intersection(block_ids)
+
+    @classmethod
     def follow(cls, changes: Sequence[CorpusChange]) -> None:
         """Record what the changes of one edit, already stored, did to blocks; called in the edit's transaction.
 
         A purged block stays one: that it is removed or changed elsewhere does not show it again.
         """
         gone = {block_id: change for change in changes for block_id in change.blocks_gone}
-        purged = set(
-            GoneBlock.objects.filter(change__kind=ChangeKind.PURGED, block_id__in=gone).values_list(
-                "block_id", flat=True
-            )
-        )
+        purged = cls.purged(gone)
         GoneBlock.objects.bulk_create(
             [
                 GoneBlock(block_id=block_id, change=change)
@@ -55,10 +63,18 @@ class GoneBlock(models.Model):
         """
         ids = [evidence["block_id"] for evidence in asked.payload["evidence"]]
         since = _since(asked.created_at, asked.deployment.index_id)
-        known = GoneBlock.objects.filter(block_id__in=ids)
-        if not known.exists():  # nearly always, and in a third of the time
+        if not cls._any_of(ids):  # nearly always, and in a tenth of the time
             return {}
-        return {one.block_id: one.change for one in known.filter(since).select_related("change")}
+        known = GoneBlock.objects.filter(since, block_id__in=ids).select_related("change")
+        return {one.block_id: one.change for one in known}
+
+    @classmethod
+    def _any_of(cls, ids: Sequence[str]) -> bool:
+        """Whether one of these blocks was removed; each answer asks. Django takes longer to write this than it runs."""
+        with connection.cursor() as cursor:
+            places = ", ".join(["%s"] * len(ids))
+            cursor.execute(f"SELECT 1 FROM {cls._meta.db_table} WHERE block_id IN ({places or 'NULL'}) LIMIT 1", ids)
+            return cursor.fetchone() is not None
 
     @classmethod
     def in_any_evidence(cls) -> Exists:

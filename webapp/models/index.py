@@ -73,7 +73,7 @@ class IndexGeneration(models.Model):
         for earlier in IndexGeneration.every.filter(folded_into=self).select_related("folded_into"):
             if (folded := earlier.states_folded()) is not None:
                 yield folded[0]
-                if folded[0] == earlier.states.last():  # nothing was edited between two folds
+                if folded[0] == earlier.states.last():  # without an edit between the two folds
                     yield from earlier.states_before_folds()
 
     def state_after_folds(self, state_id: str) -> tuple[IndexGeneration, str]:

@@ -351,7 +351,7 @@ class Job(models.Model):
             try:
                 with transaction.atomic():
                     won = job._changed(job._queue_again((JobState.INTERRUPTED,)))
-            except IntegrityError:  # another job does the same meanwhile
+            except IntegrityError:  # an equal job is already queued or running
                 continue
             if won:
                 resumed.append(job)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar, Final
+from datetime import datetime
+from typing import Any, ClassVar, Final
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -15,6 +16,7 @@ from webapp.models.audit import AuditEntry
 MOST_HOURS: Final = 8_784  # a leap year
 MOST_DAYS: Final = 10_000
 MOST_GENERATIONS: Final = 10_000
+_EARLIER_RUNS: Final = 20  # kept of each schedule
 
 
 class Trigger(models.TextChoices):
@@ -88,7 +90,7 @@ class Schedule(models.Model):
         default=False, help_text="Whether the last run failed, or its index was to be deployed and was not."
     )
     last_job = models.ForeignKey("webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
-    # What the present or last run is about; others may ingest, fold and deploy the same corpus meanwhile.
+    # The jobs and records of the present or last run: other jobs may ingest, fold and deploy the same corpus.
     ingested_by = models.ForeignKey(
         "webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, editable=False, related_name="+"
     )
@@ -135,6 +137,31 @@ class Schedule(models.Model):
         return AuditEntry.objects.filter(by_itself | models.Q(action="schedule.run"))
 
     @property
+    def is_under_way(self) -> bool:
+        """Whether a job of its last run waits or runs."""
+        return self.stage != ScheduleStage.REST and self.last_job is not None and self.last_job.is_active
+
+    @property
+    def runs(self) -> list[ScheduleRun]:
+        """What its last run came to, or how far it is, and the runs that are kept from before; the newest first."""
+        runs = list(self.earlier_runs.all())
+        if self.last_run_at is not None:
+            last = {"outcome": self.last_outcome, "failed": self.last_failed, "job_id": self.last_job_id}
+            runs.append(ScheduleRun(schedule=self, at=self.last_run_at, **last))
+        return sorted(runs, key=lambda run: run.at, reverse=True)
+
+    def keep_last_run(self) -> None:
+        """Keep what the last run came to, before another one begins."""
+        if self.last_run_at is not None:
+            self.keep_run(self.last_run_at, self.last_outcome, failed=self.last_failed, job_id=self.last_job_id)
+
+    def keep_run(self, at: datetime, outcome: str, **more: Any) -> None:
+        """Keep what a run came to that is not the last one, and forget those of long ago."""
+        self.earlier_runs.create(at=at, outcome=outcome, **more)
+        old = self.earlier_runs.values_list("pk", flat=True)[_EARLIER_RUNS:]
+        self.earlier_runs.filter(pk__in=list(old)).delete()
+
+    @property
     def when(self) -> str:
         """When it runs, in words."""
         if self.trigger == Trigger.EVERY:
@@ -143,6 +170,29 @@ class Schedule(models.Model):
             day = "daily" if self.weekday is None else f"every {Weekday(self.weekday).label}"
             return f"{day} at {self.at:%H:%M} UTC"
         return "when a new model is made"
+
+
+class ScheduleRun(models.Model):
+    """A run before a schedule's last one, or one that was not started because the run before was under way.
+
+    The last run is in the schedule's own row: its steps change that.
+    """
+
+    schedule = models.ForeignKey(Schedule, on_delete=models.CASCADE, related_name="earlier_runs")
+    at = models.DateTimeField(help_text="When it began.")
+    outcome = models.TextField(blank=True, help_text="What came of it, in a sentence.")
+    failed = models.BooleanField(
+        default=False, help_text="Whether it failed, or its index was to be deployed and was not."
+    )
+    job = models.ForeignKey(
+        "webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, related_name="+", help_text="Its last job."
+    )
+
+    class Meta:
+        ordering = ["-at", "-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.at:%-d %b %Y, %H:%M}: {self.outcome}"
 
 
 class RetentionRule(models.Model):

@@ -8,7 +8,7 @@ import time
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
 from django.core.cache import cache
@@ -35,8 +35,12 @@ from webapp.models import (
 )
 from webapp.models.job import ACTIVE
 from webapp.models.worker import TRAINING
+from webapp.serving.living import answering_view
 from webapp.serving.presence import Answering, answering
 from webapp.text import counted
+
+if TYPE_CHECKING:
+    from realm_core.living.view import CorpusView
 
 RATE_OVER: Final = timedelta(minutes=15)
 LATENCY_OVER: Final = timedelta(hours=24)
@@ -108,11 +112,13 @@ class Traffic:
 class Overview:
     """The whole overview. lost: workers with a last sign of life within the hour that did not announce their end.
 
+    corpus: the deployed one as it is now; None if it cannot be read.
     ended: jobs that ended within a day and need attention. failed_schedules: whose last run does, however long ago;
     of those that are switched off, within a day.
     """
 
     deployment: Deployment | None
+    corpus: CorpusView | None
     parts: list[Component]
     web: Answering
     workers: list[Worker]
@@ -141,6 +147,7 @@ def overview() -> Overview:
     web = answering(deployment)
     return Overview(
         deployment=deployment,
+        corpus=answering_view(),
         parts=[_web(web), _workers(workers), _scheduler(), _broker(), _database(), _disk()],
         web=web,
         workers=workers,

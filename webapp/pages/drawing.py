@@ -79,7 +79,7 @@ def lines_svg(lines: tuple[Series, ...], *, along: str, unit: str = "", share: b
         axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         if share:
             axes.yaxis.set_major_formatter(PercentFormatter(1, symbol="\N{NO-BREAK SPACE}%"))
-            low, high = axes.get_ylim()  # around equal values it reaches beyond what a share can be
+            low, high = axes.get_ylim()  # around equal values the limits lie outside 0 to 1
             room = 0.02 * (min(high, 1) - max(low, 0))  # for the line's width
             axes.set_ylim(max(low, -room), min(high, 1 + room))
         elif unit:

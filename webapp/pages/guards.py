@@ -19,7 +19,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from webapp.access.roles import Action, may
 
 View = Callable[..., HttpResponseBase]
-UNSENT: Final = "unsent"  # in the login page's address: who comes has sent a form, which was not taken
+UNSENT: Final = "unsent"  # query parameter of the login page: a form was sent and not accepted
 
 
 def allowed(action: Action) -> Callable[[View], View]:

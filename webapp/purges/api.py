@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from realm_core.corpus.records import LONGEST_ID
 from webapp.documents.inputs import MOST_DOCUMENTS
 from webapp.documents.viewing import DocumentMissing
-from webapp.models import Purge
+from webapp.models import IndexGeneration, Purge
 from webapp.purges import service as purging
 from webapp.purges.remaining import HeldFolder, RemovalStage, held_folders
 from webapp.refusals import FieldError, InvalidRequest
@@ -23,7 +23,7 @@ from webapp.rest.base import OperatorView
 from webapp.rest.lists import RecordList
 from webapp.rest.operation import given, operation, sent
 from webapp.rest.parameters import by_time
-from webapp.rest.serializers import StrictCharField, StrictSerializer
+from webapp.rest.serializers import RecordIdField, StrictCharField, StrictSerializer
 from webapp.rest.throttle import EditThrottle
 
 _NEW_PURGE: Final[dict[str, Any]] = {"documents": ["d-3f1c9a5b7e2d4c60"]}
@@ -59,6 +59,11 @@ class NewPurgeSerializer(StrictSerializer):
         min_length=1,
         max_length=MOST_DOCUMENTS,
         help_text="Their ids; those of documents that were removed earlier, too.",
+    )
+    index = RecordIdField(
+        IndexGeneration,
+        required=False,
+        help_text="Id of an index of the corpus that they are in, if that is not the one that answers.",
     )
 
 
@@ -145,7 +150,7 @@ class PurgesView(OperatorView):
     )
     def post(self, _request: Request, body: dict[str, Any]) -> Response:
         try:
-            purge = purging.purge(body["documents"], by=self.operator)
+            purge = purging.purge(body["documents"], by=self.operator, index=body.get("index"))
         except DocumentMissing as error:
             raise InvalidRequest(FieldError("documents", str(error))) from None
         return self.made(PurgeSerializer, purge, "api-purge")

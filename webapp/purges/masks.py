@@ -1,7 +1,9 @@
-"""Purged documents stay purged: every index is masked before it is deployed, however it was built.
+"""Purged documents stay purged: every index is masked before it is deployed and before a job reads it, however it was
+built, and a job is given no snapshot that holds one.
 
 A document with the id of a purged one counts as that document, until someone adds it again. The mask is an edit: a
-tombstone above the index, so questions, lists and pages are without it from the first moment on.
+tombstone above the index, so questions, lists, pages and jobs are without it from the first moment on. A snapshot has
+no edits, so what reads one as it is has to take another one.
 
 A joined corpus has documents of others, some under other ids (`webapp/documents/lineage.py`): their blocks tell which
 were purged.
@@ -17,21 +19,25 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Max, QuerySet
 
+from realm_core.object_store import get_folder
 from webapp.documents import lineage
 from webapp.models import (
     BASE_FORMAT,
     AuditEntry,
     ChangeKind,
     CorpusChange,
+    CorpusSnapshot,
     CorpusState,
     Document,
+    GoneBlock,
     IndexGeneration,
     ModelVersion,
 )
-from webapp.purges.service import emptied, record_purged
+from webapp.purges.recording import emptied, record_purged
 from webapp.serving.embedding import embedding_of
-from webapp.serving.living import indexes_beside, opened, store_of
+from webapp.serving.living import fetch_files, indexes_beside, indexes_of, opened, store_of
 from webapp.serving.states import advanced, repeated
+from webapp.storage.places import resolve
 
 if TYPE_CHECKING:
     from realm_core.living.view import CorpusView
@@ -60,6 +66,7 @@ def unmasked_purges(index: IndexGeneration) -> UnmaskedPurges | None:
     if not purged and not elsewhere:
         return None
     row = index.state_now()
+    fetch_files(index)
     view = opened(index, row)
     places = view.with_ids(purged)
     put_anywhere = _last(_changes_beside(index).filter(kind__in=_PUT, document__document_id__in=places))
@@ -79,6 +86,26 @@ def purged_ids(index: IndexGeneration) -> dict[str, int]:
     purged = _last(changes.filter(kind=ChangeKind.PURGED))
     put_here = _last(changes.filter(kind__in=_PUT, document__index=index)) if purged else {}
     return {one: last for one, last in purged.items() if put_here.get(one, 0) < last}
+
+
+def purged_in(corpus: CorpusSnapshot) -> int:
+    """How many documents that were purged a snapshot holds, whatever is above it. RealmError if it cannot be read."""
+    from realm_core.corpus.store import Snapshot  # loads pyarrow
+
+    indexes = indexes_of(corpus)
+    if not indexes:  # so no document of a corpus of this name was ever edited
+        return 0
+    changes = CorpusChange.objects.filter(document__index__in=indexes).order_by()
+    put = _last(changes.filter(kind__in=_PUT))
+    ids = {one for one, last in _last(changes.filter(kind=ChangeKind.PURGED)).items() if put.get(one, 0) < last}
+    purges = changes.filter(kind=ChangeKind.PURGED).values_list("blocks_gone", flat=True)
+    blocks = {block for gone in purges for block in gone} | _purged_elsewhere(indexes[0]).keys()
+    if not ids and not blocks:
+        return 0
+    snapshot = Snapshot.open(get_folder(resolve(corpus.path)))
+    purged = GoneBlock.purged([block for block in blocks if snapshot.row_of(block) is not None])
+    owners = {block.article_row for block_id in purged for block in snapshot.blocks_with(block_id)}
+    return len(owners.union(snapshot.articles_with(ids)))
 
 
 def _purged_elsewhere(index: IndexGeneration) -> dict[str, int]:

@@ -19,12 +19,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Case, QuerySet, When
-from django.utils import timezone
 
 from realm_core.errors import RealmError
 from webapp.documents import lineage
@@ -33,22 +32,20 @@ from webapp.models import (
     BASE_FORMAT,
     AskedAnswer,
     AuditEntry,
-    ChangeKind,
-    CorpusChange,
     CorpusState,
+    Deployment,
     Document,
     DocumentStatus,
-    EvidenceBlock,
-    Feedback,
-    GoneBlock,
     IndexGeneration,
     ModelVersion,
     Purge,
 )
 from webapp.originals import service as originals
+from webapp.purges.masks import mask_purged
+from webapp.purges.recording import emptied, record_purged
 from webapp.serving.embedding import embedding_of
 from webapp.serving.engine import holder
-from webapp.serving.living import active, indexes_beside, opened, state_of, store_of
+from webapp.serving.living import active, fetch_files, indexes_beside, opened, state_of, store_of
 from webapp.serving.states import Overtaken, advanced, repeated
 from webapp.storage.deleted_rows import empty_log
 from webapp.storage.places import portable
@@ -59,10 +56,6 @@ if TYPE_CHECKING:
     from realm_core.living.view import CorpusView
 
 log = logging.getLogger(__name__)
-
-PURGED_TITLE: Final = "Purged document"
-_AT_ONCE: Final = 500  # ids in one query
-
 
 # An index, and the row of its current state; None: the unchanged base.
 _Place = tuple[IndexGeneration, CorpusState | None]
@@ -77,18 +70,24 @@ class _CurrentCorpus:
     view: CorpusView
 
 
-def blocks_of(document_ids: Sequence[str]) -> list[str]:
-    """The ids of all blocks that the documents have or had, in all their versions."""
-    blocks = _blocks_of(_current_corpora(_places(active().index)), document_ids)
+def blocks_of(document_ids: Sequence[str], index: IndexGeneration | None = None) -> list[str]:
+    """The ids of all blocks that the documents have or had, in all their versions. index: as in `purge`."""
+    blocks = _blocks_of(_current_corpora(_places(index or active().index)), document_ids)
     return sorted(block_id for own in blocks.values() for block_id in own)
 
 
-def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
+def purge(document_ids: Sequence[str], *, by: User | None, index: IndexGeneration | None = None) -> Purge:
     """Forget documents, all or none, those that were removed earlier included. What it does cannot be undone.
 
-    DocumentMissing for one that never was there, EditConflict; EngineUnavailable where nothing is deployed.
+    index: of their corpus (None: the one that answers; of a folded one, what it was folded into). DocumentMissing for
+    one that never was there, EditConflict; EngineUnavailable where nothing is deployed, or its files cannot be read.
     """
-    purge = repeated(partial(_attempt, tuple(dict.fromkeys(document_ids)), by))
+    above = None if index is None else index.latest
+    if above is not None:
+        fetch_files(above)
+    purge = repeated(partial(_attempt, tuple(dict.fromkeys(document_ids)), by), above)
+    if above is not None and (answering := Deployment.active()) is not None:
+        mask_purged(answering.index, by=by)  # of another corpus, which may have been joined of that one
     originals.discard(file["path"] for file in purge.files)
     holder().follow()
     empty_log()
@@ -117,13 +116,13 @@ def _attempt(
     def commit(after: LivingState, receipt: Receipt | None, after_others: Sequence[LivingState]) -> None:
         states = zip(corpora, (after, *after_others), strict=True)
         views = [store_of(one.index).view(state) for one, state in states]
-        made.append(_commit(corpora, views, blocks, receipt, by))
+        made.append(_commit(corpora, views, _views_apart(index), blocks, receipt, by))
 
     receipt: Receipt | None = None
     with suppress(NotHeld):  # their files have gone already, and kept answers may still quote them
         embed = embedding_of(model)
         _, receipt = purge_files(store, state, ids, embed, others=others, check=check, commit=commit)
-    if not made and receipt is not None:  # an earlier purge of these died behind its commit: its files alone were left
+    if not made and receipt is not None:  # an earlier purge died after its commit; its files remained
         made += [one for one in index.purges.all() if one.document_ids == sorted(blocks)][:1]
     if not made:
         commit(state, receipt, [other for _, other in others])
@@ -131,22 +130,10 @@ def _attempt(
 
 
 def receipts_of(index: IndexGeneration) -> list[str]:
-    """The ids of the receipts of all purges of an index's corpus, whichever of its indexes answered then."""
-    found = Purge.objects.filter(index__in=[index, *indexes_beside(index)]).order_by("at", "pk")
+    """The ids of the receipts of all purges of an index's corpus, and of those that it has documents in common with."""
+    indexes = [index, *indexes_beside(index), *lineage.related(index)]
+    found = Purge.objects.filter(index__in=indexes).order_by("at", "pk")
     return [str(pk) for pk in found.values_list("pk", flat=True)]
-
-
-def cut_purged() -> int:
-    """Take purged passages out of kept answers; how many answers had one.
-
-    An answer that was being read while a purge was committed is kept behind it.
-    """
-    purged = GoneBlock.objects.filter(change__kind=ChangeKind.PURGED).values("block_id")
-    block_ids = set(EvidenceBlock.objects.filter(block_id__in=purged).values_list("block_id", flat=True))
-    if not block_ids:
-        return 0
-    with transaction.atomic():
-        return len(cut(block_ids))
 
 
 def _places(index: IndexGeneration) -> list[_Place]:
@@ -223,15 +210,16 @@ def _rows(index: IndexGeneration, document_ids: Sequence[str]) -> QuerySet[Docum
 def _commit(
     corpora: Sequence[_CurrentCorpus],
     after: Sequence[CorpusView],
+    apart: Sequence[CorpusView],
     blocks: dict[str, set[str]],
     receipt: Receipt | None,
     by: User | None,
 ) -> Purge:
-    """Everything that the purge changes in the database, or Overtaken. corpora: that of the deployed index first."""
+    """Everything that the purge changes in the database, or Overtaken. corpora: that of the purge's index first."""
     index = corpora[0].index
     # Blocks that another document has word for word stay.
     gone = {
-        document_id: sorted(one for one in own if not any(view.rows_with(one) for view in after))
+        document_id: sorted(one for one in own if not any(view.rows_with(one) for view in (*after, *apart)))
         for document_id, own in blocks.items()
     }
     elsewhere = _holding_elsewhere(index, {block_id for own in gone.values() for block_id in own})
@@ -260,6 +248,14 @@ def _commit(
         return purge
 
 
+def _views_apart(index: IndexGeneration) -> list[CorpusView]:
+    """The corpus that answers, where it has nothing to do with that of an index: its documents are others."""
+    deployment = Deployment.active()
+    if deployment is None or deployment.index in (index, *indexes_beside(index), *lineage.related(index)):
+        return []
+    return [opened(deployment.index, deployment.index.state_now())]
+
+
 def _unchanged(document: Document) -> tuple[CorpusState, CorpusState]:
     """The state above the index of a document, which has been removed, twice."""
     row = CorpusState.objects.get(index=document.index_id, is_current=True)
@@ -280,26 +276,6 @@ def _every_row(corpora: Sequence[_CurrentCorpus], document_id: str) -> list[Docu
             Document(index=corpus.index, document_id=document_id, format=BASE_FORMAT, collection=collection)
         )
     return documents
-
-
-def emptied(document: Document, was: CorpusState, now: CorpusState, blocks: list[str], by: User | None) -> CorpusChange:
-    """Store the row of a document without anything but its id and its collection; the row of the ledger, not stored.
-
-    blocks: that are searched no more.
-    """
-    document.title, document.status, document.blocks = PURGED_TITLE, DocumentStatus.PURGED, 0
-    document.url = document.licence = document.attribution = document.language = document.content_hash = ""
-    document.original = ""
-    document.date, document.tags, document.warnings = None, [], []
-    document.save()
-    return CorpusChange(kind=ChangeKind.PURGED, document=document, before=was, after=now, blocks_gone=blocks, by=by)
-
-
-def record_purged(changes: Sequence[CorpusChange]) -> list[str]:
-    """Store changes that purge, and take their blocks out of kept answers; the ids of the answers that had one."""
-    CorpusChange.objects.bulk_create(changes)
-    GoneBlock.follow(changes)
-    return cut({block_id for change in changes for block_id in change.blocks_gone})
 
 
 def _receipt_fields(receipt: Receipt | None) -> dict[str, Any]:
@@ -337,27 +313,3 @@ def _holding_elsewhere(index: IndexGeneration, block_ids: Collection[str]) -> li
                 segment = portable(store.segments / layer.name)
                 held |= dict.fromkeys((other.corpus.path, other.path) if base else (segment,))
     return list(held)
-
-
-def cut(block_ids: Collection[str]) -> list[str]:
-    """Take blocks out of all kept answers; the ids of the answers that had one."""
-    from realm_core.serving.provenance import Answer
-
-    wanted = sorted(block_ids)
-    answers: set[Any] = set()
-    for start in range(0, len(wanted), _AT_ONCE):
-        evidence = EvidenceBlock.objects.filter(block_id__in=wanted[start : start + _AT_ONCE])
-        answers.update(evidence.values_list("answer_id", flat=True))
-    removed = frozenset(wanted)
-    for answer_id in answers:
-        asked = AskedAnswer.objects.select_for_update().filter(pk=answer_id).first()
-        if asked is None:  # retention has removed it meanwhile
-            continue
-        left, before = Answer.from_dict(asked.payload).without(removed), asked.answer_text
-        asked.tell(left)
-        asked.purged_at = timezone.now()
-        asked.save()
-        asked.evidence.all().delete()
-        EvidenceBlock.keep(asked, left)
-        Feedback.follow_purge(asked, removed, is_another=asked.answer_text != before)
-    return sorted(map(str, answers))

@@ -6,16 +6,19 @@ from typing import Final
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
-from webapp.documents.views import shown_document, with_corpus
+from webapp.documents import viewing
+from webapp.documents.viewing import DocumentMissing
+from webapp.documents.views import with_corpus
 from webapp.ledger.touched import Touched
-from webapp.models import AskedAnswer, DocumentStatus, Purge
+from webapp.models import AskedAnswer, DocumentStatus, IndexGeneration, Purge
 from webapp.pages.guards import console_form, console_page, staff_member
 from webapp.purges import remaining
 from webapp.purges import service as purging
 from webapp.purges.remaining import RemovalStage
+from webapp.serving.living import fetch_files
 from webapp.serving.states import EditConflict
 
 _LISTED: Final = 200  # answers of one receipt
@@ -25,8 +28,15 @@ _UNCONFIRMED: Final = "Tick the box first: a purge cannot be undone."
 @console_form
 @with_corpus
 def purge_document(request: HttpRequest) -> HttpResponse:
-    """Forget a document for good; first the page says what that does."""
-    shown = shown_document(request)
+    """Forget a document for good; first the page says what that does. index: of a corpus that does not answer now."""
+    index = _index(request)
+    try:
+        shown = viewing.show(request.GET.get("id", ""), index=index)
+    except DocumentMissing as error:
+        if index is None:
+            raise
+        messages.error(request, str(error))
+        return redirect("manage-index", index.pk)
     document_id, status = shown.document_id, 200
     if request.method == "POST":
         if request.POST.get("sure") != "yes":
@@ -34,7 +44,7 @@ def purge_document(request: HttpRequest) -> HttpResponse:
             status = 422
         else:
             try:
-                purge = purging.purge([document_id], by=staff_member(request))
+                purge = purging.purge([document_id], by=staff_member(request), index=index)
             except EditConflict as error:
                 messages.error(request, str(error))
                 status = 409
@@ -43,10 +53,25 @@ def purge_document(request: HttpRequest) -> HttpResponse:
                 return redirect("manage-purge", purge.pk)
     context = {
         "shown": shown,
+        "index": index,
         "purged": shown.status == DocumentStatus.PURGED,
-        "summary": Touched(purging.blocks_of([document_id])).worked_out().summary,
+        "summary": Touched(purging.blocks_of([document_id], index)).worked_out().summary,
     }
     return render(request, "manage/document_purge.html", context, status=status)
+
+
+def _index(request: HttpRequest) -> IndexGeneration | None:
+    """The index that the address names, or what it was folded into; None: the one that answers."""
+    given = request.GET.get("index", "")
+    if not given:
+        return None
+    if not given.isdecimal() or len(given) > 9:
+        raise Http404
+    index = get_object_or_404(IndexGeneration, pk=int(given)).latest
+    if index.removed_at is not None:
+        raise Http404
+    fetch_files(index)
+    return index
 
 
 @console_page

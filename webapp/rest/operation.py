@@ -117,7 +117,7 @@ def _kind(takes: Body | Mapping[str, Body], request: Request) -> Body:
         return takes
     is_form = JSON not in takes or request.content_type.lower().startswith(FORM)
     kind = takes.get(FORM if is_form else JSON)
-    if kind is None:  # another operation of the address takes it
+    if kind is None:  # another operation of this address accepts this content type
         raise UnsupportedMediaType(request.content_type)
     return kind
 

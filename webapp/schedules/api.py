@@ -64,7 +64,8 @@ class ScheduleView(OperatorView):
     @operation(
         "schedule",
         "A schedule",
-        "When it runs next, how far it is (`stage`), and what came of it (`last_outcome`, `last_failed`).",
+        "When it runs next, how far it is (`stage`), what came of it (`last_outcome`, `last_failed`), and of the runs "
+        "before (`runs`).",
         gives=ScheduleSerializer,
         examples=[_SCHEDULE],
     )
@@ -97,7 +98,7 @@ class RunView(OperatorView):
         "run_schedule",
         "Run a schedule now",
         "Whatever the time, and also if it is not enabled. `last_job` is the job that it started, or of "
-        "the run that is under way; null: there was nothing to start, and `last_outcome` says why.",
+        "the run that is under way, which goes on; null: there was nothing to start. The first of `runs` says so.",
         gives=ScheduleSerializer,
         examples=[given("Schedule", examples.RUN)],
     )
@@ -132,7 +133,7 @@ class RetentionView(OperatorView):
 
 
 def _schedules() -> QuerySet[Schedule]:
-    return Schedule.objects.select_related("created_by")
+    return Schedule.objects.select_related("created_by").prefetch_related("earlier_runs")
 
 
 def _schedule(schedule_id: int) -> Schedule:

@@ -29,16 +29,21 @@ SCHEDULE: Final[dict[str, Any]] = {
     "last_outcome": "",
     "last_failed": False,
     "last_job": None,
+    "runs": [],
     "created_by": "stella",
     "created_at": "2026-01-31T12:00:00Z",
 }
+
+_JOB: Final = "1f6c4f0e-2f0b-4f57-8f4c-2b1a6b8b6a10"
+_READING: Final = "Reading the source of handbook again."
 
 RUN: Final[dict[str, Any]] = {
     **SCHEDULE,
     "stage": "ingest",
     "last_run_at": "2026-01-31T12:04:00Z",
-    "last_outcome": "Reading the source of handbook again.",
-    "last_job": "1f6c4f0e-2f0b-4f57-8f4c-2b1a6b8b6a10",
+    "last_outcome": _READING,
+    "last_job": _JOB,
+    "runs": [{"at": "2026-01-31T12:04:00Z", "outcome": _READING, "failed": False, "job": _JOB}],
 }
 
 RETENTION_CHANGES: Final[dict[str, Any]] = {"answer_days": 90}

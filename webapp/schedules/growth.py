@@ -1,7 +1,8 @@
 """How a corpus grows that answers part by part: how many articles each part has, and which of them may answer.
 
 A part has eight times as many articles as the one before, and more than what answers: a site never answers from less
-than before. What a person deploys between two parts stays.
+than before. Entries of the dictionary do not count: each is a line, and tens of thousands of them would put off a part
+that tells more. What a person deploys between two parts stays.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ def next_articles(articles: int, share: float, active: Deployment | None) -> int
 
 def _above(articles: int, active: Deployment | None) -> int:
     """Multiply by 8 until above the deployed corpus's article count."""
-    while active is not None and articles <= active.index.corpus.articles:
+    while active is not None and articles <= _articles(active.index.corpus):
         articles *= _GROWTH
     return articles
 
 
 def is_larger(corpus: CorpusSnapshot, active: Deployment | None) -> bool:
     """Whether a corpus may answer: all of its source may, a part if it has more articles than what answers."""
-    return corpus.share == 1 or active is None or corpus.articles > active.index.corpus.articles
+    return corpus.share == 1 or active is None or _articles(corpus) > _articles(active.index.corpus)
 
 
 def deployed_by_others(schedule: Schedule) -> Deployment | None:
@@ -49,3 +50,8 @@ def deployed_by_others(schedule: Schedule) -> Deployment | None:
             return Deployment.active()
         known = deployment
     return None
+
+
+def _articles(corpus: CorpusSnapshot) -> int:
+    """Number of articles without entries of the dictionary."""
+    return corpus.articles - corpus.dictionary_entries

@@ -9,7 +9,7 @@ from typing import Any, Final
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from webapp.models import ModelVersion, QuestionSet, RetentionRule, Schedule, Trigger
+from webapp.models import ModelVersion, QuestionSet, RetentionRule, Schedule, ScheduleRun, Trigger
 from webapp.models.schedule import MOST_DAYS, MOST_GENERATIONS, MOST_HOURS, Weekday
 from webapp.rest.serializers import (
     RecordIdField,
@@ -39,6 +39,14 @@ class _TimeOfDayField(StrictCharField):
         return str(value.isoformat("minutes"))
 
 
+class ScheduleRunSerializer(RecordSerializer):
+    """A run of a schedule, or one that was not started because the run before was under way."""
+
+    class Meta:
+        model = ScheduleRun
+        fields = ["at", "outcome", "failed", "job"]
+
+
 class ScheduleSerializer(RecordSerializer):
     """An automatic rebuild."""
 
@@ -46,13 +54,14 @@ class ScheduleSerializer(RecordSerializer):
     at = _TimeOfDayField(allow_null=True, help_text="UTC.")
     weekday = serializers.IntegerField(allow_null=True, help_text="0 is Monday; null: every day.")
     created_by = person_field()
+    runs = ScheduleRunSerializer(many=True, help_text="What its latest runs came to, the newest first.")
 
     class Meta:
         model = Schedule
         fields = [
             *("id", "corpus_name", "model", "trigger", "when", "hours", "at", "weekday", "ingest", "questions"),
             *("deploy", "enabled", "stage", "due_at", "last_run_at", "last_outcome", "last_failed"),
-            *("last_job", "created_by", "created_at"),
+            *("last_job", "runs", "created_by", "created_at"),
         ]
 
 

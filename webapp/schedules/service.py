@@ -2,7 +2,7 @@
 
     run_due ──▶ ingest, if wanted ──▶ index, if the snapshot has none ──▶ check, if wanted ──▶ deploy, if wanted
 
-A corpus of which only a part was ingested, as `manage.py wikipedia --deploy` does first, is followed by a larger part
+A corpus of which only a part was ingested, as `manage.py wikipedia` does first, is followed by a larger part
 until all of it is in (`growth.py`). Each stage is a job. `advance`, which the scheduler calls, continues when the job
 has ended; the schedule's row has the current stage, so a scheduler that dies loses nothing. An index is deployed only
 if it is found to answer no worse: what needs a person's confirmation is left to a person. What was edited in the corpus
@@ -82,8 +82,8 @@ def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
         after = _audited_settings(schedule)
         if earlier is not None:
             if all(getattr(earlier, name) == getattr(schedule, name) for name in _WHEN):
-                schedule.due_at = earlier.due_at  # who changes something else every hour does not put it off for ever
-            schedule.save(update_fields=[*after, "due_at"])  # a run goes on meanwhile, and notes how far it is
+                schedule.due_at = earlier.due_at  # an edit of other fields does not postpone the next run
+            schedule.save(update_fields=[*after, "due_at"])  # without the fields that a run under way writes
             before = _audited_settings(earlier)
             changed = {name: {"from": before[name], "to": after[name]} for name in after if after[name] != before[name]}
             if changed:
@@ -126,9 +126,10 @@ def follow(job: Job, corpus_name: str, *, deploy: bool) -> Schedule:
 
 
 def run_now(schedule: Schedule, *, by: User | str | None) -> Job | None:
-    """Run it now, whatever the time. None: no job was started; `last_outcome` says why."""
+    """Run it now, whatever the time. None: no job was started; the first of its `runs` says why."""
     job = _step(partial(_run, schedule, _model_of(schedule), by=by))
-    AuditEntry.record("schedule.run", schedule, by=by, job=job, schedule=schedule.pk, outcome=schedule.last_outcome)
+    outcome = schedule.runs[0].outcome if schedule.runs else ""
+    AuditEntry.record("schedule.run", schedule, by=by, job=job, schedule=schedule.pk, outcome=outcome)
     return job
 
 
@@ -254,20 +255,22 @@ class _NextStep:
 def _run(
     schedule: Schedule, model: ModelVersion | None, ready: PairCheck | None, *, by: User | str | None
 ) -> Job | None:
-    """Start a run of the schedule, unless one is in progress; record its outcome. None: it has started no job."""
-    last = schedule.last_job
-    several = schedule.ingest or schedule.questions is not None  # only one run at a time goes through several stages
-    if several and schedule.stage != ScheduleStage.REST and last is not None and last.is_active:
-        schedule.last_outcome = f"The run before is not over: job {last.pk} is {ScheduleStage(schedule.stage).label}."
-        schedule.save(update_fields=["last_outcome"])
+    """Start a run of the schedule, unless one is under way; record its outcome. None: it has started no job."""
+    # Read again, so that what the scheduler has written since is not overwritten.
+    schedule.refresh_from_db(from_queryset=Schedule.objects.select_for_update(of=("self",)))
+    one_at_a_time = schedule.trigger != Trigger.NEW_MODEL or schedule.questions is not None  # else one for each model
+    if one_at_a_time and schedule.is_under_way:
+        says = f"Not started: the run before is not over. It is {ScheduleStage(schedule.stage).label}."
+        schedule.keep_run(timezone.now(), says, job=schedule.last_job)
         return None
+    schedule.keep_last_run()
     schedule.ingested_by, schedule.corpus, schedule.answering = None, None, Deployment.active()
     schedule.stage, by_others = ScheduleStage.REST, False
     try:
         step = _begin(schedule, model, by, ready)
-    except AlreadyActive as active:  # started by a person or another schedule; the stages behind it are still to come
+    except AlreadyActive as active:  # started by a person or another schedule; the later stages are still to come
         by_others, says = True, f"The same is being done already by job {active.job.pk}."
-        step = _NextStep(says, ScheduleStage(active.job.kind), active.job) if several else _NextStep(says)
+        step = _NextStep(says, ScheduleStage(active.job.kind), active.job)
         schedule.ingested_by = active.job if schedule.ingest else schedule.ingested_by
     except RealmError as error:
         step = _NextStep(str(error), failed=True)
@@ -366,7 +369,7 @@ def _check(
     active = Deployment.active()
     checked = ready is not None and (ready.index, ready.model, ready.instead_of) == (index, model, active)
     if schedule.questions is not None and not checked:  # else it was measured, and later edits brought over since
-        # Once a run: who edits all the time would have it measured anew for ever.
+        # Once in a run: otherwise constant edits would have it measured again without end.
         if schedule.stage not in (ScheduleStage.CHECK, ScheduleStage.CHECK_NOW) and deploying.edits_wait(index):
             raise _EditsWait(index, model, schedule.audit_name)
         candidates = [(ScheduleStage.CHECK, Candidate(model, index.corpus))]
@@ -378,9 +381,8 @@ def _check(
                 return _NextStep(f"{index.generation} is built. {stage.label.capitalize()}.", stage, started[0])
     if not schedule.deploy:
         refusal = ready.refusal if ready is not None and checked else ""
-        return _NextStep(
-            f"{index.generation} is built and waits to be deployed. {refusal}".strip(), failed=bool(refusal)
-        )
+        says = f"{index.generation} is built and waits to be deployed. {refusal}"
+        return _NextStep(says.strip(), failed=bool(refusal))
     wanted = _is_wanted(schedule)
     if wanted and not growth.is_larger(index.corpus, active):
         return _NextStep(f"{index.generation} is built, and has no more articles than what answers.")
@@ -397,7 +399,8 @@ def _check(
         raise not_ready from None
     except deploying.DeployedAlready as error:  # by a person, while it was measured
         return _NextStep(f"{index.generation} is built. {error}")
-    return _NextStep(f"{index.generation} is built and deployed, as deployment {deployment.pk}.")
+    says = f"{index.generation} is built and deployed, as deployment {deployment.pk}. {ready.brought}"
+    return _NextStep(says.strip())
 
 
 def _is_wanted(schedule: Schedule) -> bool:
@@ -412,7 +415,7 @@ def _next_part_or_end(schedule: Schedule, step: _NextStep, corpus: CorpusSnapsho
         return step
     parameters = carried_over(ingest)
     before = parameters.get("articles_at_most", 0)
-    if not before:  # all of it was read, and what was behind the part is no article
+    if not before:  # no limit: the whole source was read
         return step
     articles = growth.next_articles(before, corpus.share, Deployment.active())
     job = start(JobKind.INGEST, parameters | {"articles_at_most": articles}, by=by)

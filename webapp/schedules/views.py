@@ -6,14 +6,14 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.db.models import F
+from django.db.models import F, Prefetch, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from realm_core.errors import RealmError
 from webapp.artefacts import retention
 from webapp.artefacts.uses import DEPLOYMENTS_KEPT
-from webapp.models import CorpusSnapshot, Purpose, QuestionSet, RetentionRule, Schedule
+from webapp.models import CorpusSnapshot, Job, Purpose, QuestionSet, RetentionRule, Schedule, ScheduleRun
 from webapp.models.schedule import Trigger, Weekday
 from webapp.pages.guards import console_action, console_form, console_page, staff_member
 from webapp.schedules import service as scheduling
@@ -112,8 +112,17 @@ def edit_schedule(request: HttpRequest, pk: int | None = None) -> HttpResponse:
             else:
                 messages.success(request, "The schedule is saved.")
                 return redirect("manage-schedules")
-    context = {"form": form, "schedule": schedule, "possible": CorpusSnapshot.objects.exists()}
+    context = {"form": form, "schedule": schedule, "runs": _runs(schedule), "possible": CorpusSnapshot.objects.exists()}
     return render(request, "manage/schedule.html", context, status=status)
+
+
+def _runs(schedule: Schedule) -> list[ScheduleRun]:
+    """What its runs came to, with their jobs."""
+    if schedule.pk is None:
+        return []
+    runs = schedule.runs
+    prefetch_related_objects(runs, Prefetch("job", Job.objects.defer("log", "result")))
+    return runs
 
 
 @console_action
@@ -128,7 +137,7 @@ def run_schedule(request: HttpRequest, pk: int) -> HttpResponse:
     schedule = get_object_or_404(Schedule, pk=pk)
     job = scheduling.run_now(schedule, by=staff_member(request))
     if job is None:
-        messages.info(request, schedule.last_outcome)
+        messages.info(request, schedule.runs[0].outcome)
         return redirect("manage-schedules")
     return redirect("manage-job", job.pk)
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from realm_core.errors import EngineUnavailable, RealmError
+from realm_core.object_store import get_folder
 from realm_core.text.language import MODELS_LANGUAGE
 from realm_core.text.language_codes import language_code
-from webapp.models import CorpusState, Deployment, IndexGeneration
+from webapp.models import CorpusSnapshot, CorpusState, Deployment, IndexGeneration
 from webapp.storage.places import living_dir, resolve
 
 if TYPE_CHECKING:
@@ -45,9 +46,20 @@ def folders_of(index: IndexGeneration) -> tuple[Path, Path, Path]:
 
 def indexes_beside(index: IndexGeneration) -> list[IndexGeneration]:
     """The other indexes whose edits are in the same folder, also those whose files were removed."""
-    folder = folders_of(index)[0]
-    others = IndexGeneration.every.exclude(pk=index.pk).select_related("corpus", "model")
-    return [one for one in others if folders_of(one)[0] == folder]
+    return [one for one in indexes_of(index.corpus) if one.pk != index.pk]
+
+
+def indexes_of(corpus: CorpusSnapshot) -> list[IndexGeneration]:
+    """All indexes of the corpora of this name, whose edits are in one folder, also those whose files were removed."""
+    name = resolve(corpus.path).parent.name
+    every = IndexGeneration.every.select_related("corpus", "model")
+    return [one for one in every if resolve(one.corpus.path).parent.name == name]
+
+
+def fetch_files(index: IndexGeneration) -> None:
+    """Get the files of an index and of its corpus from the object store, where they are not here. RealmError."""
+    for path in (index.path, index.corpus.path):
+        get_folder(resolve(path))
 
 
 def current_states(index: IndexGeneration) -> list[LivingState]:
@@ -132,7 +144,7 @@ def foreign_language_of(block_id: str, view: CorpusView | None) -> str | None:
     """The code of the language of a block's document, as `answering_view` has it; None if unknown or the models'."""
     if view is None:
         return None
-    language = next((view.document(block.article_row).language for block in view.blocks_with(block_id)), "")
+    language = next((view.metadata(row)["language"] for row in view.articles_with(block_id)), "")
     code = language_code(language)
     return code if code not in ("", MODELS_LANGUAGE) else None
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from webapp.models import Document, IndexGeneration
 
 if TYPE_CHECKING:
-    from realm_core.living.documents import LivingDocument
     from realm_core.living.view import CorpusView
 
 
@@ -40,11 +39,11 @@ def of_passages(
     found: dict[str, Rights] = {}
     gone: list[Mapping[str, Any]] = []
     for one in passages:
-        document = None if view is None else _document_of(one, view, hidden)
-        if document is None:
+        own = None if view is None else _of_document(one, view, hidden)
+        if own is None:
             gone.append(one)
         else:
-            found[one["block_id"]] = Rights(document.licence, document.attribution)
+            found[one["block_id"]] = own
     if gone:
         titles = {one["title"] for one in gone}
         rows = Document.objects.filter(index=index, title__in=titles).order_by("changed_at")
@@ -71,11 +70,11 @@ def on_cards(
     }
 
 
-def _document_of(told: Mapping[str, Any], view: CorpusView, hidden: Collection[str]) -> LivingDocument | None:
-    """The document of a block that is still searched, in the block's own collection."""
+def _of_document(told: Mapping[str, Any], view: CorpusView, hidden: Collection[str]) -> Rights | None:
+    """Those of the document of a block that is still searched, in the block's own collection."""
     own = told.get("collection")
-    for block in view.blocks_with(told["block_id"]):
-        collection = view.collection_of(block.article_row)
-        if collection == own or (not own and collection not in hidden):
-            return view.document(block.article_row)
+    for row in view.articles_with(told["block_id"]):
+        known = view.metadata(row)
+        if known["collection"] == own or (not own and known["collection"] not in hidden):
+            return Rights(known["licence"], known["attribution"])
     return None

@@ -56,7 +56,7 @@ def repeated(
             return attempt(index, model, row)
         except (Overtaken, IntegrityError):
             continue
-        except RealmError:  # a purge meanwhile removes the segments of the state that was read
+        except RealmError:  # a purge has removed the segments of the state that was read
             if index.state_now() == row:
                 raise
     raise EditConflict

@@ -28,7 +28,7 @@ from realm_core.index.choice import EXACT_ROWS, choose
 from webapp.sources.dumps import Dump, beginning, there_bytes
 from webapp.storage.places import sources_dir
 
-MEASURED_S: Final = 5.0  # of the connection, and of ingesting
+MEASURED_S: Final = 5.0  # for the connection, and again for ingesting
 _ARTICLES_AT_ONCE: Final = 32
 _VECTOR_BYTES: Final = 2  # of each dimension, as stored
 _POSTINGS_BYTES: Final = 570  # of a block; docs/results.md, “Words in larger corpora”

@@ -10,7 +10,7 @@ from realm_core.corpus.factbook.fields import dated, enumerated, fact, first_upp
 from realm_core.corpus.factbook.names import usual
 
 _FRANCS = {"XOF": "West African CFA franc", "XAF": "Central African CFA franc", "XPF": "CFP franc"}
-# One of what the source counts in the plural.
+# The singular of currencies that the source names in the plural.
 _ONE = {
     "colones": "colón",
     "emalangeni": "lilangeni",

@@ -25,7 +25,7 @@ from realm_core.documents.pdf_tables.table import Table
 T = TypeVar("T")
 
 _GAP = 0.6  # of the height of a line: between columns
-_OTHER_SIZE = 1.12  # of type: another part of the text
+_OTHER_SIZE = 1.12  # ratio of type sizes from which on a line is no row of the table
 _ROW_BELOW = 2.0  # heights, from the row above
 _HEADINGS_HEIGHT = 6.0  # heights
 _MOST_TRIED = 4  # times that a part of a page is looked at

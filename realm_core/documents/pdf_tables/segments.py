@@ -20,8 +20,8 @@ from realm_core.corpus.grid import Cell
 from realm_core.documents.pdf_tables.drawn import SAME, TURNS, Interval
 from realm_core.documents.pdf_tables.table import Table
 
-_GAP_IN_OBJECT = 0.6  # of the height of a line, about 1.15 of the type's size: between columns
-_GAP = 0.4  # the same between what is drawn separately; a space is about 0.25
+_GAP_IN_OBJECT = 0.6  # between columns, in heights of a line (about 1.15 of the type size)
+_GAP = 0.4  # the same between text objects; a space is about 0.25
 NEXT_LINE = 1.5  # heights from line to line in a cell
 
 

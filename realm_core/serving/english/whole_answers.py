@@ -18,16 +18,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from realm_core.corpus.records import Block, Span
 from realm_core.questions.answers import normalise_answer
-from realm_core.salient.dates import FULL_MONTH
 from realm_core.serving.english.choices import Choices
 from realm_core.serving.english.expansions import abbreviations_in, expansion_around
 from realm_core.serving.english.kind_names import NameKind, kinds_asked_for
 from realm_core.serving.english.lists import enumeration_around, items_asked_for
 from realm_core.serving.naming import TITLE_ASIDE
+from realm_core.text.months import FULL_MONTH
 from realm_core.text.sentences import sentence_spans
 
 _ASKS_WHAT = re.compile(
@@ -110,6 +110,14 @@ class WholeAnswer:
             Choices.of(question),
         )
 
+    @cached_property
+    def _singular_term(self) -> str:
+        return _singular(self.term)
+
+    @cached_property
+    def _full_forms(self) -> tuple[re.Pattern[str], ...]:
+        return (*((_FULL_DATE,) if self.date else ()), *((_SPECIES,) if self.species else ()))
+
     def definition_in(self, block: Block) -> Span | None:
         """Where a block has the requested definition, in characters."""
         if block.start != 0 or not self._is_title(block.title):
@@ -132,11 +140,11 @@ class WholeAnswer:
 
     def only_repeats(self, key: str) -> bool:
         """Whether a normalised answer only repeats the term: "A stellar black hole is a black hole"."""
-        return bool(self.asks) and _singular(key) == _singular(self.term)
+        return self.asks != "" and _singular(key) == self._singular_term
 
     def around(self, text: str, start: int, end: int, definition: Span | None) -> Span:
         """The text displayed for the span text[start:end]; definition: its block's."""
-        if option := self.choices.chosen_in(text, start, end):
+        if self.choices.options and (option := self.choices.chosen_in(text, start, end)):
             return option
         if definition and definition[0] <= start and end <= definition[1]:
             return definition
@@ -146,8 +154,8 @@ class WholeAnswer:
                     return period.span()
         if self.size and (whole := _range_around(text, start, end)):
             return whole
-        for asked, form in ((self.date, _FULL_DATE), (self.species, _SPECIES)):
-            for full in form.finditer(text) if asked else ():
+        for form in self._full_forms:
+            for full in form.finditer(text):
                 if full.start() <= start and end <= full.end():
                     return full.span()
         if self.items or self.abbreviations:

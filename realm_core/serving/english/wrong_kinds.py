@@ -17,7 +17,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from realm_core.salient.dates import FULL_MONTH
+from realm_core.text.months import FULL_MONTH
 from realm_core.text.wordpieces import Encoded
 from realm_core.text.written_out import SMALL_NUMBERS
 

@@ -116,7 +116,7 @@ def test_templates_that_are_infoboxes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Navbox", "cite book", "Use dmy dates", "Quote box2", "Multiple image", "Ficha"])
-def test_templates_that_are_none(name: str) -> None:
+def test_other_templates_are_dropped(name: str) -> None:
     assert prose(f"A.\n{{{{{name}\n|genus=Ursa\n}}}}\nB.") == "A.\nB."
 
 

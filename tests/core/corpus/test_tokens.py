@@ -147,6 +147,51 @@ def test_an_interruption_leaves_no_cache_that_counts_as_complete(
     assert not (tmp_path / "tokens.tmp").exists()
 
 
+def rows_tokenised(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rows that are tokenised from now on, in a list that grows."""
+    rows: list[int] = []
+    unwatched = tokens_module.tokenised
+
+    def watched(snapshot: Snapshot, activity: Activity, part: range) -> BlockTokens:
+        tokens = unwatched(snapshot, activity, part)
+        rows.extend(part)
+        return tokens
+
+    monkeypatch.setattr(tokens_module, "tokenised", watched)
+    return rows
+
+
+def test_what_was_finished_before_a_stop_is_not_tokenised_again(
+    snapshot: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens_module, "_PART_ROWS", 2)
+    monkeypatch.setattr(tokens_module, "_ROWS_AT_ONCE", 1)
+    rows = rows_tokenised(monkeypatch)
+    with pytest.raises(Stopped):
+        open_tokens(snapshot, StopsAt(6), tmp_path / "tokens")  # in the middle of the third part
+    assert rows == [0, 1, 2, 3]
+    made = open_tokens(snapshot, QUIET, tmp_path / "tokens")
+    assert rows == list(range(len(snapshot))) and len(snapshot) > 5
+    assert same(made, open_tokens(snapshot, QUIET)) and not (tmp_path / "tokens.tmp").exists()
+
+
+@pytest.mark.parametrize("broken", ["another snapshot", "damaged"])
+def test_unfinished_parts_that_are_damaged_or_of_another_snapshot_are_made_again(
+    snapshot: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    monkeypatch.setattr(tokens_module, "_PART_ROWS", 2)
+    monkeypatch.setattr(tokens_module, "_ROWS_AT_ONCE", 1)
+    other = Snapshot.open(tiny_snapshot(tmp_path, {f"Moon {i}": f"Moon number {i}." for i in range(8)}))
+    with pytest.raises(Stopped):
+        open_tokens(other if broken == "another snapshot" else snapshot, StopsAt(6), tmp_path / "tokens")
+    if broken == "damaged":
+        path = tmp_path / "tokens.tmp" / "0000000000" / "bodies.npy"
+        path.write_bytes(path.read_bytes()[:-1])
+    rows = rows_tokenised(monkeypatch)
+    assert same(open_tokens(snapshot, QUIET, tmp_path / "tokens"), open_tokens(snapshot, QUIET))
+    assert rows[:2] == [0, 1] and (len(rows) < len(snapshot)) == (broken == "damaged")
+
+
 def test_a_full_disk_is_an_error_message(snapshot: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -94,7 +94,7 @@ def test_what_a_row_of_parquet_states(reader: Reader, date: object) -> None:
         ({"attribution": "a" * 501}, "'attribution' has 501 characters, and may have 500."),
     ],
 )
-def test_line_and_column_of_what_is_wrong(reader: Reader, stated: dict[str, object], told: str) -> None:
+def test_an_invalid_value_is_named_with_line_and_column(reader: Reader, stated: dict[str, object], told: str) -> None:
     lines = "\n".join(map(json.dumps, [ROWS[0], {**ROWS[1], **stated}])).encode()
     assert reader.refusal(lines, "a.jsonl") == f"a.jsonl, line 2: {told}"
 
@@ -176,7 +176,7 @@ def test_pages_of_two_wikis_have_different_ids(reader: Reader) -> None:
     assert len({one.partition("/")[2] for one in ids}) == 1
 
 
-def test_one_is_expected(reader: Reader) -> None:
+def test_a_container_is_refused_where_one_document_is_expected(reader: Reader) -> None:
     from realm_core.errors import RealmError
 
     with pytest.raises(RealmError, match=r"^a.jsonl is JSON lines, which holds many documents, and one is expected\.$"):

@@ -339,7 +339,7 @@ def test_a_bomb_is_counted_while_it_is_unpacked(reader: Reader) -> None:
 
 
 def test_a_bomb_that_lies_of_its_size(reader: Reader) -> None:
-    """What its directory says: 10 bytes. It is refused before more than that is in memory."""
+    """Its directory states 10 bytes. It is refused before more than that is in memory."""
     bomb = bytearray(with_member(saved(turku()), "word/media/image.png", bytes(50 << 20)))
     size = (50 << 20).to_bytes(4, "little")
     while size in bomb:

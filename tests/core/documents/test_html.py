@@ -122,7 +122,7 @@ def test_elements_nested_too_deeply(reader: Reader, tag: str) -> None:
     assert time.process_time() - start < 10
 
 
-def test_entities(reader: Reader) -> None:
+def test_entities_are_resolved_within_limits(reader: Reader) -> None:
     document = reader.one("<p>caf&eacute; &amp; &bogus; &#x41;&#0;&#xD800;&#x110000;</p>", "a.html")
     document.sections[0].text.encode()
     assert document.sections[0].text.startswith("café & &bogus; A")

@@ -144,7 +144,7 @@ def test_encrypted(reader: Reader) -> None:
     assert reader.refusal(pdf(PAGES, password="x"), "a.pdf") == "a.pdf is encrypted; save it without a password."
 
 
-def test_without_text(reader: Reader) -> None:
+def test_a_pdf_without_text_is_refused(reader: Reader) -> None:
     assert reader.refusal(pdf([[], []]), "scan.pdf") == (
         "scan.pdf holds no text on its 2 pages; it is probably scanned. Recognise its text (OCR) first."
     )

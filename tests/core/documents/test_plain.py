@@ -116,7 +116,7 @@ def test_a_single_line_is_text_and_no_title(reader: Reader) -> None:
     assert (document.title, document.sections[0].text) == ("a", "Only a line")
 
 
-def test_what_cannot_be_seen_is_taken_out(reader: Reader) -> None:
+def test_invisible_characters_are_removed(reader: Reader) -> None:
     document = reader.one("Tur\u00adku\u200b is\u202e a\u00a0city.", "a.txt")
     assert document.sections[0].text == "Turku is a city."
 

@@ -136,7 +136,7 @@ def test_limits(tmp_path: Path, reader: Reader) -> None:
 
 
 def test_a_cluster_that_fills_the_memory(tmp_path: Path) -> None:
-    """A page behind a picture is reached only by unpacking that."""
+    """A page that follows a picture in a cluster is reached only by unpacking the picture."""
     picture = ("A.png", "", "image/png", " " * (SMALLEST_MIB << 20))
     large = written(tmp_path / "a.zim", [picture, *PAGES])
     assert large.stat().st_size < 1 << 20

@@ -7,7 +7,6 @@ import json
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -20,8 +19,7 @@ from realm_core.evaluation.calibrate import write_calibrated
 from realm_core.evaluation.figures import summarise
 from realm_core.evaluation.predicting import Predictor
 from realm_core.evaluation.predictions import Prediction, read_header, read_predictions
-from realm_core.evaluation.retrieving import EngineRetrieving, SparseRetrieving
-from realm_core.evaluation.score_scale import CANDIDATES, fit_score_scale
+from realm_core.evaluation.retrieving import EngineRetrieving
 from realm_core.evaluation.tasks import BM25_SCALE
 from realm_core.index.bm25 import SparseRetriever
 from realm_core.model.checkpoint import load_model
@@ -113,7 +111,7 @@ def test_many_at_once_say_what_a_person_is_told(
     engine.close()
 
 
-def test_from_any_question_on_the_rest_is_the_same(
+def test_predictions_from_any_question_on_equal_those_of_all(
     dense: EngineRetrieving, reading: BlockReading, snapshot: Snapshot, asked: Path
 ) -> None:
     many = read_questions(asked)
@@ -381,37 +379,6 @@ def test_bm25_needs_no_index_and_its_scores_are_the_prior(
         assert prediction.probability == pytest.approx(answer.answers[0].probability, abs=1e-5)
 
 
-def test_the_fitted_scale_is_the_likeliest(
-    deployment: Deployment, reading: BlockReading, snapshot: Snapshot, tmp_path: Path
-) -> None:
-    own = [Question(row["question"], tuple(row["answers"])) for row in questions()] + [Question("x", ("nowhere",))]
-    sparse = SparseRetrieving(SparseRetriever(snapshot), snapshot)
-    predictor = Predictor(sparse, reading, snapshot, k=4, normalisation="block")
-    read = list(predictor.read(own))
-    best, fits = fit_score_scale(read, reading, "block", candidates=(0.01, 0.1, 1.0, 3.0))
-    assert [fit.scale for fit in fits] == [0.01, 0.1, 1.0, 3.0]
-    assert best.log_likelihood == max(fit.log_likelihood for fit in fits)
-    # by asking anew with each scale
-    for fit in fits:
-        asking = Predictor(sparse, reading, snapshot, k=4, normalisation="block", score_scale=fit.scale)
-        right = [prediction.right for prediction in asking.predictions(own)]
-        assert fit.exact_match == pytest.approx(sum(right) / len(right))
-    with pytest.raises(RealmError, match="no score scale can be fitted"):
-        fit_score_scale([pair for pair in read if pair[0].question == "x"], reading, "block")
-
-
-def test_a_scale_is_fitted_on_other_questions_alone(
-    deployment: Deployment, asked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    other = write_lines(tmp_path / "fit.jsonl", questions())
-    sparse(deployment, asked, "--fit-score-scale", other, "--json")
-    identity: dict[str, Any] = json.loads(capsys.readouterr().out)["of"]
-    assert identity["score_scale"] in CANDIDATES
-    same = write_lines(tmp_path / "same.jsonl", [*questions(), {**MANY[3], "question": MANY[3]["question"].upper()}])
-    with pytest.raises(RealmError, match=r"1 questions of .*same\.jsonl are also in .*many\.jsonl"):
-        sparse(deployment, asked, "--fit-score-scale", same)
-
-
 # ── Refused ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -423,7 +390,6 @@ def test_a_scale_is_fitted_on_other_questions_alone(
         (["--retriever", "bm25"], "--index is for --retriever dense alone"),
         (["--score-scale", "1"], "--score-scale is for --retriever bm25 alone"),
         (["--bm25-cache", "/no"], "--bm25-cache is for --retriever bm25 alone"),
-        (["--fit-score-scale", "/no"], "--fit-score-scale is for --retriever bm25 alone"),
         (["--device", "abacus"], "device must be auto, cpu, cuda or cuda:N"),
     ],
 )

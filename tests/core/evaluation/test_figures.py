@@ -96,7 +96,7 @@ def test_the_surest_half_is_looked_at_alone() -> None:
     assert counts.selective(0.5) == 1.0 and counts.selective(0.75) == pytest.approx(2 / 3)
 
 
-def test_who_is_as_sure_as_right_is_calibrated() -> None:
+def test_the_calibration_error_is_0_where_confidence_equals_accuracy() -> None:
     _, error = reliability([0.25] * 4 + [0.85] * 20, [True] + [False] * 3 + [True] * 17 + [False] * 3)
     assert error == pytest.approx(0.0, abs=1e-9)
     _, error = reliability([1.0] * 4, [True, False, False, False])

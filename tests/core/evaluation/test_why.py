@@ -96,7 +96,7 @@ def test_expressions_are_matched() -> None:
     assert explain(answer(blocks), [r"18\d\d"], "regex").cause == "outweighed"
 
 
-def test_without_an_answer_silence_is_right() -> None:
+def test_without_a_known_answer_no_answer_is_right() -> None:
     given = answer([("a", 1.0, {"mars": 0.8}, 0.1)])
     assert given.answer is not None
     assert explain(given, []) == Why("unanswerable", Contender("mars", 0.8, "a", given.evidence[0].title))

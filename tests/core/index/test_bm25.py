@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,6 @@ import Stemmer
 from bm25s.stopwords import STOPWORDS_EN
 
 from realm_core.corpus.store import Snapshot
-from realm_core.errors import RealmError
 from realm_core.index.bm25 import SparseRetriever
 from tests.core.conftest import Deployment
 from tests.tiny import tiny_snapshot
@@ -85,10 +85,10 @@ def test_concurrent_users_build_the_index_once(snapshot: Snapshot, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [f"bm25-{snapshot.snapshot_id}"]
 
 
-def test_damage_and_other_versions_are_reported_with_the_file(
-    snapshot: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_damaged_index_or_one_of_another_version_is_made_again(
+    snapshot: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    SparseRetriever(snapshot, tmp_path)
+    found = SparseRetriever(snapshot, tmp_path).search(QUERIES, 5)
     folder = tmp_path / f"bm25-{snapshot.snapshot_id}"
     weights = folder / "data.csc.index.npy"
     content = weights.read_bytes()
@@ -96,12 +96,13 @@ def test_damage_and_other_versions_are_reported_with_the_file(
         weights.unlink()
         if damage is not None:
             weights.write_bytes(damage)
-        with pytest.raises(RealmError, match=r"data\.csc\.index\.npy is missing or damaged"):
-            SparseRetriever(snapshot, tmp_path)
-        weights.write_bytes(content)
+        assert SparseRetriever(snapshot, tmp_path).search(QUERIES, 5) == found and weights.read_bytes() == content
+        assert "data.csc.index.npy is missing or damaged. It is made again." in caplog.text
+        caplog.clear()
     monkeypatch.setattr("bm25s.__version__", "99")
-    with pytest.raises(RealmError, match="made by another version"):
-        SparseRetriever(snapshot, tmp_path)
+    SparseRetriever(snapshot, tmp_path)
+    assert "by another version. It is made again." in caplog.text
+    assert json.loads((folder / "manifest.json").read_text())["bm25s"] == "99"
 
 
 def test_each_corpus_has_its_own_index(snapshot: Snapshot, tmp_path: Path) -> None:

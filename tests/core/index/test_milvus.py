@@ -125,7 +125,7 @@ def test_two_that_fill_it_at_once_do_it_once(milvus: LocalMilvus, folder: Path, 
     assert found_in(folder, milvus.server) == EXACT
 
 
-def test_what_is_removed_is_filled_anew(milvus: LocalMilvus, folder: Path, tmp_path: Path) -> None:
+def test_a_dropped_collection_is_filled_again(milvus: LocalMilvus, folder: Path, tmp_path: Path) -> None:
     found_in(folder, milvus.server)
     longer = generation(tmp_path / f"{folder.name}-2", drawn(300), 300, wanted="exact")
     found_in(longer, milvus.server)

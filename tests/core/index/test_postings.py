@@ -301,5 +301,5 @@ def test_engine_and_evaluation_find_the_same(
 
 
 def test_other_constants_are_another_format() -> None:
-    """Where this fails, what is kept beside snapshots is of other constants than the code's: raise FORMAT."""
+    """If this fails, raise FORMAT: postings kept beside snapshots were made with other constants than the code's."""
     assert (FORMAT, round(float(shares(np.array(2.0), 100)), 6)) == (1, 0.692913)

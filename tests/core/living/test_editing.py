@@ -62,7 +62,7 @@ def test_only_new_blocks_are_embedded(store: StateStore, state: LivingState) -> 
     assert len(embed.seen) == 2, "what is known of a document alone has changed"
 
 
-def test_what_changes_nothing_is_no_edit(store: StateStore, state: LivingState) -> None:
+def test_an_edit_without_changes_keeps_the_state(store: StateStore, state: LivingState) -> None:
     embed = CountingEmbedder()
     assert edit(store, state, Changes((of_base(FIRST[0]),)), embed) == state
     state = edit(store, state, Changes((document("d", "New", 5),)), embed)

@@ -115,7 +115,7 @@ def test_links_of_the_base_stay_with_their_blocks(store: StateStore) -> None:
     assert folded.block(0).text[start:end] == "second"
 
 
-def test_a_fold_of_a_part_of_a_source_is_such_a_part(store: StateStore) -> None:
+def test_a_fold_keeps_the_share_of_the_source(store: StateStore) -> None:
     plain = base_of(store, FIRST)
     assert plain.base is not None
     manifest = store.corpora / NAME / plain.base.snapshot / "manifest.json"

@@ -72,7 +72,7 @@ def test_a_fold_of_an_approximate_base_is_approximate(tmp_path: Path) -> None:
     ]
 
 
-def test_states_share_what_they_have_in_common(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_later_state_reuses_the_layers_of_an_earlier_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = store_in(tmp_path)
     state = base_of(store, [document(f"a{n}", f"Title {n}", n) for n in range(10)])
     first = edit(store, state, Changes((document("x", "X", 20),)), CountingEmbedder())

@@ -239,7 +239,7 @@ def assert_same(tried: LivingIndex, made: LivingIndex) -> None:
 
 
 def assert_best(found: Answers, ranked: Answers, k: int) -> None:
-    """What was found are the k best of all, in their order; of equal scores at the end any may be found."""
+    """The k best of all were found, in order; of equal scores at the end any may be found."""
     for (own, own_scores), (ids, scores) in zip(found, ranked, strict=True):
         assert own_scores == scores[:k]
         better = sum(score > own_scores[-1] for score in own_scores)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -57,8 +58,15 @@ def naive(scores_N: torch.Tensor, allowed: list[int], k: int) -> list[int]:
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.9, 0.998, 1.0])
 @pytest.mark.parametrize(
     "limits",
-    [{}, {"_SLICE_ROWS": 64}, {"_FEW_ROWS": 0}, {"_FEW_ROWS": 0, "_NAMED_ROWS": 0}, {"_FEW_ROWS": 0, "MOST_FOUND": 5}],
-    ids=["as it is", "in slices", "many rows are allowed", "too many to name", "too few are found"],
+    [
+        {},
+        {"_SLICE_ROWS": 64},
+        {"_FEW_ROWS": 0},
+        {"_FEW_ROWS": 0, "_NAMED_ROWS": 0},
+        {"_FEW_ROWS": 0, "_NAMED_ROWS": 0, "_RUN_ENDS": 0},
+        {"_FEW_ROWS": 0, "MOST_FOUND": 5},
+    ],
+    ids=["as it is", "in slices", "many rows are allowed", "in runs", "too many to name", "too few are found"],
 )
 def test_the_best_allowed_rows_are_found(
     base: BaseSearch, vectors_ND: torch.Tensor, monkeypatch: pytest.MonkeyPatch, share: float, limits: dict[str, int]
@@ -87,3 +95,22 @@ def test_nobody_asks(base: BaseSearch) -> None:
 def test_all_rows_at_once(base: BaseSearch, vectors_ND: torch.Tensor) -> None:
     _, scores_BK = base.search(queries(2), 9, AllowedRows(torch.ones(ROWS, dtype=torch.bool), CPU))
     assert scores_BK.tolist() == (queries(2) @ vectors_ND.float().T).topk(9).values.tolist()
+
+
+def test_runs_of_rows_are_named_by_their_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a collection of millions, which is ingested as one."""
+    monkeypatch.setattr(allowed_rows, "_NAMED_ROWS", 0)
+    mask_N = torch.zeros(ROWS, dtype=torch.bool)
+    mask_N[3:90] = mask_N[200:ROWS] = True
+    assert AllowedRows(mask_N, CPU).expression == "(row >= 3 and row < 90) or (row >= 200 and row < 500)"
+
+
+@pytest.mark.parametrize(("free_bytes", "exact"), [(4 * ROWS * DIMENSION, True), (4 * ROWS * DIMENSION - 1, False)])
+def test_a_gpu_with_room_for_the_vectors_searches_all(
+    vectors_ND: torch.Tensor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_bytes: int, exact: bool
+) -> None:
+    """Although the index has lists; half of the free memory is for the vectors, in float16."""
+    folder = generation(tmp_path / "g", vectors_ND, 200, wanted="ivf")
+    monkeypatch.setattr(living_search, "free_bytes", lambda device: free_bytes)
+    assert isinstance(open_base(folder, CPU), exact_search.ExactSearch) is exact
+    assert not isinstance(open_base(folder, CPU, "ivf"), exact_search.ExactSearch)

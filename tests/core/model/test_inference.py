@@ -201,7 +201,7 @@ def test_padding_rows_change_nothing(dtype: torch.dtype, int8: bool, monkeypatch
 
 @in_all_precisions
 def test_a_sequence_is_computed_as_if_it_were_alone(dtype: torch.dtype, int8: bool) -> None:
-    """A scale for all rows would make an answer depend on what others ask meanwhile, and a vector on its shard."""
+    """One scale for all rows would make an answer depend on the rest of its batch, and a vector on its shard."""
     encoder = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=dtype), int8=int8)
     lengths = [150, 7, 64]
     batch = _batch(lengths)

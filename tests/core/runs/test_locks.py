@@ -214,7 +214,7 @@ def test_a_lock_is_refused_until_its_process_is_killed(
 
 
 @pytest.mark.parametrize("wanted", [exclusive, shared])
-def test_without_a_sentence_a_lock_is_waited_for(
+def test_without_a_refusal_text_the_lock_is_waited_for(
     tmp_path: Path, wanted: Callable[[Path], AbstractContextManager[None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = locked("exclusive", tmp_path / "lock")

@@ -56,7 +56,7 @@ def test_killed_ones_are_gone_and_until_then_nobody_else_begins(ranks: Ranks) ->
     assert ranks.next_attempt() == 0
 
 
-def test_when_one_is_killed_all_end_and_it_shows(ranks: Ranks) -> None:
+def test_a_killed_rank_ends_all_with_its_signal(ranks: Ranks) -> None:
     os.kill(ranks.pids[1], signal.SIGKILL)
     assert ranks.torchrun.wait() == -signal.SIGKILL
     assert not any(map(alive, ranks.pids))

@@ -106,5 +106,3 @@ def test_a_snapshot_without_links_is_refused_in_one_sentence(deployment: Deploym
 def test_invalid_options_are_refused(corpus: Path) -> None:
     with pytest.raises(RealmError, match="has no label GPE, only LINK"):
         TaggerOptions("links", ("GPE", "LINK")).tagger(Snapshot.open(corpus))
-    with pytest.raises(RealmError, match="needs a snapshot; it cannot tag the sentences of a file"):
-        LINKS.tagger()

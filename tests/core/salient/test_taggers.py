@@ -80,7 +80,7 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_models_are_loaded_at_the_first_text() -> None:
     program = (
-        "import sys; from realm_core.salient import cache, extract, measure, taggers\n"
+        "import sys; from realm_core.salient import cache, extract, taggers\n"
         "taggers.TaggerOptions('spacy').tagger()\n"
         "print([name for name in ('spacy', 'torch', 'transformers') if name in sys.modules])"
     )

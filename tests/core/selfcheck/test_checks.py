@@ -133,7 +133,9 @@ def test_broken_attention_fails(
     assert failed() == expected
 
 
-def test_wrong_words_fail_alone(failed: Callable[[], set[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_language_head_fails_its_checks_alone(
+    failed: Callable[[], set[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def one_off(head: MaskedLanguageHead, hidden: Tensor, words: Tensor) -> Tensor:
         return _score_words(head, hidden, words).roll(1, dims=1)
 

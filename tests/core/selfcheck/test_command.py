@@ -77,18 +77,6 @@ def test_a_broken_kernel_is_status_one(
     assert line.startswith("FAIL  vectors")
 
 
-@pytest.mark.nightly
-def test_the_cost_of_the_papers_run(
-    base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    small = command.default_networks(str(base))
-    monkeypatch.setattr(command, "random_networks", lambda name, config: small)  # BERT-base takes its time
-    assert main(arguments(base, "--cost")) == 0
-    printed = capsys.readouterr().out
-    assert command.cost.formulas() in printed
-    assert printed.count("| this device |") == len(command.cost.COUNTS)
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -114,7 +102,7 @@ def test_without_the_base_package_a_small_bert_is_drawn(
 @pytest.mark.nightly  # house/test_rules.py has what realm_core loads
 def test_torch_and_transformers_are_enough(base: Path) -> None:
     """A process in which nothing else of what the project uses can be imported."""
-    absent = ("django", "celery", "faiss", "pyarrow", "bm25s", "spacy", "matplotlib", "mwparserfromhell", "webapp")
+    absent = ("django", "celery", "faiss", "pyarrow", "bm25s", "spacy", "matplotlib", "webapp")
     program = (
         "import sys\n"
         f"for name in {absent!r}: sys.modules[name] = None\n"

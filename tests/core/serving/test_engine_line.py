@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -226,30 +228,72 @@ def test_timed_out_or_disconnected_requests_cost_nothing(
     assert told in ([(1, 2), (0, 0), (1, 0)], [(1, 2), (0, 1), (1, 0)])
 
 
+@pytest.mark.parametrize("others_listen", [False, True])
+def test_a_batch_is_read_on_only_while_a_client_of_it_is_connected(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, others_listen: bool
+) -> None:
+    engine = engine_of(deployment)
+    held, gone, read = Held(engine, monkeypatch), threading.Event(), list[str]()
+    answer = engine._reading.answer
+
+    def leaves_after_the_first(question: str, *about: Any) -> Answer:
+        read.append(question)
+        if question == "first":
+            gone.set()
+        return answer(question, *about)
+
+    monkeypatch.setattr(engine._reading, "answer", leaves_after_the_first)
+    with ThreadPoolExecutor(8) as pool:
+        pool.submit(engine.ask, "hold")
+        assert held.busy.wait(60)
+        futures = []
+        for number, question in enumerate(("first", "second", "third")):
+            listens = (lambda: True) if others_listen and question == "third" else (lambda: not gone.is_set())
+            futures.append(pool.submit(engine.ask, question, as_typed=True, listens=listens))
+            wait_until(lambda number=number: engine.waiting == number + 1)  # type: ignore[misc]
+        held.release.set()
+        errors = [type(future.exception(60)) for future in futures]
+    engine.close()
+    assert held.batches == [["hold"], ["first", "second", "third"]]
+    if others_listen:
+        assert errors == [type(None)] * 3 and read == ["hold", "first", "second", "third"]
+    else:
+        assert errors == [type(None), EngineUnavailable, EngineUnavailable] and read == ["hold", "first"]
+
+
 def test_a_closed_engine_releases_its_memory_when_no_other_computes(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits, cleared = threading.Event(), threading.Event()
+    events: list[str] = []
+    waits = threading.Event()
 
-    def wait(most_s: float) -> None:
+    def sleep(seconds: float) -> None:
+        events.append("waits")
         waits.set()
-        computing.wait_for_quiet(most_s)
+        time.sleep(seconds)
 
-    monkeypatch.setattr("realm_core.serving.engine.wait_for_quiet", wait)
-    monkeypatch.setattr("realm_core.serving.engine.release_memory", cleared.set)
     engine, other = engine_of(deployment), engine_of(deployment)
     held = Held(engine, monkeypatch)
+    answer_when_released = engine._answer
+
+    def answer(batch: Sequence[Any]) -> None:
+        answer_when_released(batch)
+        events.append("answered")
+
+    monkeypatch.setattr(engine, "_answer", answer)
+    monkeypatch.setattr(computing, "time", SimpleNamespace(perf_counter=time.perf_counter, sleep=sleep))
+    monkeypatch.setattr("realm_core.serving.engine.release_memory", lambda: events.append("memory released"))
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(engine.ask, "hold")
         assert held.busy.wait(60)
         closing = pool.submit(other.close)
         try:
-            assert waits.wait(60) and not cleared.wait(0.5)
+            assert waits.wait(60)
         finally:
             held.release.set()
         assert first.result(60).question == "hold"
         closing.result(30)
-    assert cleared.is_set()
+    assert list(dict.fromkeys(events)) == ["waits", "answered", "memory released"]
     engine.close()
 
 

@@ -407,19 +407,11 @@ def no_signals(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command_line_prints_the_engines_result(
     filler: Deployment, precise: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["fill", SENTENCES[0], *filler.arguments(), "--k", "4", "--truth", "fourth"]
-    assert main([*command, "--json"]) == 0
+    assert main(["fill", SENTENCES[0], *filler.arguments(), "--k", "4", "--truth", "fourth"]) == 0
     printed = json.loads(capsys.readouterr().out)
     expected = precise.fill(SENTENCES[0], k=4, truth="fourth").as_dict()
     assert printed.keys() == expected.keys() and printed["sentence"] == SENTENCES[0]
     assert printed["truth"]["words"] == ["fourth"] and len(printed["evidence"]) == 4
-
-    assert main(command) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Mars is the fourth planet from the Sun, and it has two moons."
-    assert any(line.startswith("truth: fourth") for line in lines)
-    titles = [line.split(". ")[1].split("   ")[0] for line in lines if line[:1].isdigit()]
-    assert len(titles) == 4 and "The null block" in titles and sum("the best block" in title for title in titles) == 1
 
 
 @pytest.mark.usefixtures("no_signals")

@@ -104,7 +104,9 @@ def test_a_language_that_is_asked_for_is_called_as_its_article(
         ("Which religion did she have?", ("Catholic",), ["Catholicism"]),
     ],
 )
-def test_a_wording_is_called_as_what_it_implies(question: str, texts: tuple[str, ...], shown: list[str]) -> None:
+def test_a_wording_is_displayed_as_the_answer_that_it_implies(
+    question: str, texts: tuple[str, ...], shown: list[str]
+) -> None:
     block = (
         "Sushi is a Japanese dish, made in Japan. He was a jazz trumpeter and played the trumpet. "
         "She is a tennis player, he a professional footballer, and plays football. "
@@ -233,7 +235,7 @@ def test_two_longer_forms_of_a_title_that_was_not_read_are_one_name() -> None:
     }
 
 
-def test_what_an_article_is_about_is_no_surname() -> None:
+def test_the_subject_of_an_article_is_not_taken_for_a_surname() -> None:
     texts = ("Tudor England", "England")
     block = "Tudor England was England under the Tudors."
     assert named(block, *texts, title="England") == {(text, frozenset([normalise_answer(text)])) for text in texts}

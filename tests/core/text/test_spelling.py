@@ -90,7 +90,7 @@ def test_words_of_titles_are_told_apart(spelling: Spelling) -> None:
     assert not any(one.needed for one in spelling.readings("longest rivr"))
 
 
-def test_the_likelier_word_is_worth_more(spelling: Spelling) -> None:
+def test_likelier_corrections_are_worth_more(spelling: Spelling) -> None:
     def worth(question: str, meant: str, by: Spelling = spelling) -> float:
         return next(reading.worth for reading in by.readings(question) if reading.text == meant)
 
@@ -176,7 +176,7 @@ def test_what_is_short_is_written_out(spelling: Spelling, question: str, found: 
     assert sorted(texts(spelling, question)[1:]) == sorted(found)
 
 
-def test_what_is_short_is_no_misspelt_title() -> None:
+def test_an_abbreviation_is_not_read_as_a_misspelt_title() -> None:
     assert texts(Spelling([Lexicon.of_titles(["Wii"])]), "when did wwii end")[1:] == ["when did World War II end"]
 
 

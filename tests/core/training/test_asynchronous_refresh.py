@@ -123,7 +123,7 @@ def test_killed_again_and_again_training_comes_to_its_end(towns: Towns, tmp_path
         return max((int(path.name.rpartition("-")[2]) for path in run.glob("pretrain/checkpoint-*")), default=0)
 
     def train_and_kill(built: int) -> int:
-        """Until an index behind `built` is there; builder and trainer are killed. Returns the last index's step."""
+        """Until there is an index later than `built`; then both processes are killed. Returns the last index's step."""
         trainer = start(command(1_000_000), TRAINER)
         wait_until(lambda: (newest_step(run / "generations") or 0) > built, trainer)
         first = builder_of(trainer)

@@ -106,7 +106,7 @@ def test_a_setting_that_cannot_be_read_is_named(override: str, message: str) -> 
         ("seed=4294967296", "seed must be from 0 to 4294967295, not 4294967296"),
     ],
 )
-def test_what_no_training_can_have_is_named(kind: type, override: str, message: str) -> None:
+def test_invalid_settings_of_a_training_are_named(kind: type, override: str, message: str) -> None:
     with pytest.raises(RealmError, match=f"^{message}"):
         read_settings(kind, None, [override])
 
@@ -216,7 +216,7 @@ def test_a_pair_has_room_for_some_of_a_block(tmp_path: Path, query: int, pair: i
         ("seed=-1", "seed must be from 0 to 4294967295, not -1"),
     ],
 )
-def test_what_no_warm_start_can_have_is_named_before_anything_is_loaded(
+def test_invalid_settings_of_a_warm_start_are_named_before_anything_is_loaded(
     tmp_path: Path, override: str, message: str
 ) -> None:
     words = ["--corpus", tmp_path / "none", "--output", tmp_path / "made", "--set", override]

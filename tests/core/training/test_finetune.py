@@ -89,7 +89,7 @@ def test_the_loss_falls(learnt: Path, term: str) -> None:
 
 
 @pytest.mark.parametrize("k", [1, 5])
-def test_it_finds_and_answers_what_it_was_taught(deployment: Deployment, learnt: Path, k: int) -> None:
+def test_after_fine_tuning_more_questions_are_found_and_answered(deployment: Deployment, learnt: Path, k: int) -> None:
     found, right = [], []
     for model in (deployment.model, learnt / "tuned"):
         engine = Engine.load(model, deployment.index, deployment.corpus, device="cpu")
@@ -211,7 +211,7 @@ def test_a_share_of_the_questions_that_comes_to_none_is_told_of(
 
 
 def test_a_question_that_is_too_long_is_cut(deployment: Deployment, tmp_path: Path) -> None:
-    """No encoder has places for 600 wordpieces; whoever asks it later is cut to the same 64."""
+    """An encoder has no positions for 600 wordpieces; when the question is asked, it is cut to the same 64."""
     asked = [{**row, "question": f"{'why ' * 600}{row['question']}"} for row in questions()]
     path = write_lines(tmp_path / "long.jsonl", asked)
     assert finetune(deployment, tmp_path, SHORT, "--questions", path).exists()

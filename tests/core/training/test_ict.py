@@ -192,7 +192,7 @@ def learnt(towns: Towns, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_it_learns(learnt: Path) -> None:
+def test_loss_falls_and_accuracy_rises(learnt: Path) -> None:
     losses, accuracies = (metrics(learnt / "run", f"ict.{name}") for name in ("loss", "accuracy"))
     assert list(losses) == [10, 20, 30, 40, 50, 60]
     assert losses[60] < 0.85 * losses[10] and losses[10] == pytest.approx(math.log(16), abs=0.2)  # chance
@@ -274,7 +274,7 @@ def test_a_batch_is_never_larger_than_what_is_learnt_from(towns: Towns, tmp_path
     assert rows[0]["step"] == 2 and rows[0]["ict.loss"] > 0
 
 
-def test_what_is_there_already_is_refused(towns: Towns, tmp_path: Path) -> None:
+def test_an_existing_output_is_refused(towns: Towns, tmp_path: Path) -> None:
     (tmp_path / "made").mkdir()
     with pytest.raises(RealmError, match="made exists already"):
         activity_of("ict", towns.warm_up(tmp_path / "made", LEARNING), run=tmp_path / "run")

@@ -1,4 +1,4 @@
-"""The trainer's side of a refresh: what it writes, what it takes, and that neither can trip it up."""
+"""The trainer's side of a refresh: the snapshots that it writes, the generations that it takes, and damage to both."""
 
 from __future__ import annotations
 
@@ -111,19 +111,19 @@ def handed_over(first: Generation, model: Model, tmp_path: Path, listening: List
 # ── Folders ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_names_sort_as_steps_do() -> None:
+def test_names_of_steps_sort_by_step() -> None:
     steps = [0, 1, 9, 10, 999, 1000, 200_000]
     assert sorted(map(step_name, reversed(steps))) == [step_name(step) for step in steps]
 
 
-def test_the_newest_step_is_of_what_is_whole(tmp_path: Path) -> None:
+def test_the_newest_step_ignores_unfinished_folders(tmp_path: Path) -> None:
     assert newest_step(tmp_path) is None and newest_step(tmp_path / "nowhere") is None
     for name in (step_name(8), step_name(12), f".{step_name(16)}.tmp", f".{step_name(20)}.partial", "step-x"):
         (tmp_path / name).mkdir()
     assert newest_step(tmp_path) == 12
 
 
-def test_what_came_after_the_last_checkpoint_is_forgotten(tmp_path: Path) -> None:
+def test_folders_of_steps_after_the_last_checkpoint_are_removed(tmp_path: Path) -> None:
     for folder in ("snapshots", "generations"):
         for step in (4, 8, 12):
             (tmp_path / folder / step_name(step)).mkdir(parents=True)
@@ -136,7 +136,7 @@ def test_what_came_after_the_last_checkpoint_is_forgotten(tmp_path: Path) -> Non
 # ── FixedIndex and InLoopRefresh ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_never_stays_with_the_first(first: Generation, model: Model, tmp_path: Path) -> None:
+def test_without_refreshes_the_first_index_is_used_throughout(first: Generation, model: Model, tmp_path: Path) -> None:
     never = FixedIndex(model, first, *within(tmp_path, 1))
     assert len({never.before(step) for step in range(20)}) == 1
     assert (never.before(19).generation, never.before(19).step) == (first.name, 0)

@@ -219,7 +219,7 @@ def test_stopped_and_resumed_it_comes_to_the_same_numbers(tmp_path: Path) -> Non
 
 
 def test_the_time_that_a_training_lay_stopped_is_not_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the age of its index would jump by a night."""
+    """Otherwise the age of its index would include a night in which it was stopped."""
     module, now = Numbers(), 1000.0
     monkeypatch.setattr(time, "time", lambda: now)
 

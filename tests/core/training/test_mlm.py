@@ -133,7 +133,7 @@ def learnt(towns: Towns, headless: Path, tmp_path_factory: pytest.TempPathFactor
     return folder
 
 
-def test_it_learns(learnt: Path) -> None:
+def test_the_loss_falls_in_training(learnt: Path) -> None:
     losses = metrics(learnt / "run", "mlm.loss")
     assert list(losses) == [10, 20, 30, 40, 50, 60] and losses[60] < 0.7 * losses[10]
     held_out, accuracies = (metrics(learnt / "run", f"mlm.held_out.{name}") for name in ("loss", "accuracy"))

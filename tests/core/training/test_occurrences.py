@@ -132,7 +132,7 @@ def marked(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 
 
 def runs(text: str, answer: list[str]) -> list[str]:
-    """What every run of words reads that is the answer, articles and full stops left out, word by word."""
+    """The text of each run of words that equals the answer, without articles and full stops, word by word."""
     words = [(word.lower().strip("."), start) for word, start in zip(text.split(), _starts(text), strict=True) if word]
     counting = [(word, start) for word, start in words if word not in ("a", "an", "the")]
     return [
@@ -163,7 +163,7 @@ def squeezed(text: str) -> str:
 
 @settings(max_examples=examples(300))
 @given(answer=st.lists(st.sampled_from([*MARKED, *PLAIN[:3], "the", "a"]), min_size=1, max_size=3))
-def test_what_is_found_reads_the_answer(marked: Corpus, answer: list[str]) -> None:
+def test_every_occurrence_reads_as_the_answer(marked: Corpus, answer: list[str]) -> None:
     wanted = " ".join(answer)
     for _, said in marked.said(marked.find(wanted)):
         assert squeezed(said) == squeezed(wanted)  # a space beside a mark makes no difference

@@ -46,7 +46,7 @@ sys.exit(main())
 
 @pytest.fixture(autouse=True)
 def _no_giving_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A builder in a thread would lower the priority of the session: of all tests that come behind."""
+    """A builder in a thread would lower the priority of this process, and so of all later tests."""
     monkeypatch.setattr(refresh, "lower_priority", lambda niceness: None)
 
 
@@ -307,7 +307,7 @@ def test_a_builder_takes_a_gpu_that_no_process_of_the_training_has(
     for rank in range(processes):
         monkeypatch.setenv("LOCAL_RANK", str(rank))
         assert (place(torch.device(trained_on)) == torch.device(builds_on)) <= shared
-    assert refresh.builder_device("cpu", taken, activity) == CPU  # as somebody wishes
+    assert refresh.builder_device("cpu", taken, activity) == CPU  # a device that is given is used
 
 
 def test_a_pre_training_starts_its_builder_there(towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

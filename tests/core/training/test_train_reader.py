@@ -110,9 +110,9 @@ def test_a_pair_is_read_as_under_block_and_null() -> None:
 
 
 def test_a_pupil_becomes_its_teacher(learnt: Path, tmp_path: Path) -> None:
-    """Taught by another alone, the reader comes to say what that one says; no answers are needed for it."""
+    """Trained on the probabilities of another reader alone, without answers, it approaches that reader."""
     teacher = learnt / "made"
-    # What the rows say shall not matter.
+    # Rows without answers, so that it can learn from the teacher alone.
     wrong = write_lines(tmp_path / "wrong.jsonl", [{**row, "answers": []} for row in colour_rows()])
     taught = arguments(tiny_model(learnt), tmp_path / "pupil", "steps=80", "teacher_share=1", rows=wrong)
     activity_of("train-reader", [*taught, "--teacher", teacher])
@@ -153,7 +153,7 @@ def test_divergence_is_that_of_the_whole_distributions() -> None:
     assert pair_divergence(teacher, teacher).item() == pytest.approx(0.0, abs=1e-6)
 
 
-def test_rows_that_are_none_are_refused(tmp_path: Path) -> None:
+def test_malformed_rows_are_refused(tmp_path: Path) -> None:
     good: dict[str, object] = {"question": "q", "title": "t", "context": "c", "answers": []}
     for bad, says in (({"answers": "c"}, "answers"), ({"context": ""}, "context"), ({"title": 3}, "title")):
         with pytest.raises(RealmError, match=rf"rows\.jsonl, line 2: `{says}`"):

@@ -122,7 +122,7 @@ class _StoppedAt(Activity):
             raise Stopped
 
 
-def test_it_is_trained_further_beside_a_reader_of_low_rank(deployment: Deployment, tmp_path: Path) -> None:
+def test_a_query_embedder_is_trained_further_beside_a_low_rank_reader(deployment: Deployment, tmp_path: Path) -> None:
     reader_trained(deployment.model, tmp_path / "read", "steps=4")
     first = Deployment(tmp_path / "read", deployment.index, deployment.corpus, tmp_path)
     train(first, tmp_path, {"epochs": 2}, name="first")

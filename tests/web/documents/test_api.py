@@ -253,7 +253,7 @@ def test_a_file_of_more_than_a_mebibyte_is_uploaded(deployed: Deployment, progra
     assert "north of Finland" in shown["text"]
 
 
-def test_only_operators_may_send_so_much(deployed: Deployment, member: Person) -> None:
+def test_a_large_file_is_refused_to_those_who_are_no_operators(deployed: Deployment, member: Person) -> None:
     fields = {"file": SimpleUploadedFile("oulu.txt", b"x" * (2 << 20), "text/plain")}
     problem(TokenClient(member.user, "ask").post("/api/v1/documents", fields), 413)
 

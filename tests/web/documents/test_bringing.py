@@ -43,7 +43,7 @@ def titles() -> dict[str, str]:
     return {block["title"]: block["text"] for block in ask("What is there?", k=20).payload["evidence"]}
 
 
-def test_they_are_brought_over(another: IndexGeneration) -> None:
+def test_edits_are_brought_over_to_another_index(another: IndexGeneration) -> None:
     assert bringing.waiting() is None
     deploy(another)
     assert {"Nile", "Mars"} <= titles().keys() and "Turku" not in titles()
@@ -60,13 +60,16 @@ def test_they_are_brought_over(another: IndexGeneration) -> None:
     assert titles()["Turku"] == "Turku is a city in Finland." and titles()["Mars"] == "Mars is red."
     assert "Nile" not in titles() and show("turku").about.licence == "CC0" and show("turku").about.tags == ("cities",)
     assert bringing.waiting() is None and len(bringing.bring(by=None)) == 0
+    assert str(brought) == "4 documents were brought over."
+    assert str(bringing.bring(by=None)) == "Nothing was brought over: the edits of 4 documents are there already."
 
 
 def test_what_was_edited_since_stays(another: IndexGeneration) -> None:
     deploy(another)
     documents.remove(["Mars"], by=None)
     documents.add([replace(TURKU, source=Text("Another text of Turku."))], by=None)
-    bringing.bring(by=None)
+    said = "2 documents were brought over; the edits of 2 documents are there already."
+    assert str(bringing.bring(by=None)) == said
     assert show("turku").text == "Another text of Turku." and show("oulu").text == "Oulu is a city."
     assert show("Mars").status == "removed"
     with pytest.raises(DocumentMissing):
@@ -85,7 +88,7 @@ def test_what_was_only_moved_to_another_collection_is_brought_over(another: Inde
     assert show("Johann Sebastian Bach").about.collection == "board"
 
 
-def test_what_was_only_said_of_a_document_is_brought_over(another: IndexGeneration) -> None:
+def test_metadata_of_a_document_is_brought_over(another: IndexGeneration) -> None:
     first = Deployment.active()
     deploy(another)
     bringing.bring(by=None)
@@ -109,7 +112,9 @@ def test_what_is_there_under_another_name_is_left_out(another: IndexGeneration) 
     documents.add([replace(TURKU, document_id="other")], by=None)
     brought = bringing.bring(by=None)
     assert brought.left_out == ("turku is left out: other has its title and text here.",)
-    assert {one.document.document_id for one in brought.changes} == {"oulu", "Mars", "Nile"}
+    assert {one.document.document_id for one in brought.changes} == {"oulu", "Mars", "Nile"} and not brought.there
+    again = bringing.bring(by=None)  # it is there under its other name alone
+    assert (again.changes, again.left_out, again.there) == ((), brought.left_out, 3)
     assert bringing.waiting() is None and show("other").text
 
 
@@ -122,10 +127,14 @@ def test_on_the_page_and_the_command_line(
     assert b"Bring them over" in staff.client.get("/manage/documents/").content
     said = staff.client.post("/manage/documents/bring/", follow=True).content.decode()
     assert "4 documents were brought over" in said and "Bring them over" not in said
+    again = staff.client.post("/manage/documents/bring/", follow=True).content.decode()
+    assert "Nothing was brought over: the edits of 4 documents are there already." in again
+    call_command("documents", "bring")
+    assert "the edits of 4 documents are there already" in capsys.readouterr().out
     assert first is not None
     deploying.roll_back(first, confirmed=True)
     call_command("documents", "bring")
-    assert "Nothing to change" in capsys.readouterr().out
+    assert "the edits of 4 documents are there already" in capsys.readouterr().out
 
 
 def test_a_document_of_an_earlier_corpus_is_named_where_it_can_be_brought_over(

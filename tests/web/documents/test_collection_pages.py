@@ -52,14 +52,14 @@ def box(person: Person) -> str:
 # ── The question box ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_site_with_one_collection_looks_as_ever(answering: Deployment, outsider: Person) -> None:
+def test_with_one_collection_there_is_no_choice_of_collections(answering: Deployment, outsider: Person) -> None:
     assert "Where to look" not in box(outsider)
     documents.add([DocumentInput(Text("A plain text."), "plain", "Plain")], by=None)
     outsider.client.post("/", {"question": "What?"})
     assert "Where to look" not in box(outsider)
 
 
-def test_before_an_engine_is_loaded_nothing_is_offered(deployed: Deployment, outsider: Person) -> None:
+def test_before_an_engine_is_loaded_there_is_no_choice_of_collections(deployed: Deployment, outsider: Person) -> None:
     assert "Where to look" not in box(outsider)
 
 
@@ -95,7 +95,7 @@ def test_the_page_of_a_document_leads_to_a_box_that_looks_in_it(travel: None, st
     assert 'name="title" value="“Rauma” & Co #1"' in page and '<details class="where" id="where" open>' in page
 
 
-def test_what_is_wrong_is_said_with_what_was_chosen(board: Collection, staff: Person) -> None:
+def test_an_error_of_a_filter_keeps_the_choices(board: Collection, staff: Person) -> None:
     sent = {"question": "Where?", "collections": ["travel"], "since": "2026-02-01", "until": "2026-01-01"}
     response = staff.client.post("/", sent)
     page = unescape(response.content.decode())

@@ -105,7 +105,7 @@ def _hidden() -> frozenset[str]:
     return access_of(AnonymousUser()).hidden
 
 
-def test_a_public_one_goes_at_a_word(program: TokenClient, board: Collection) -> None:
+def test_a_public_collection_is_deleted_without_confirmation(program: TokenClient, board: Collection) -> None:
     assert put(program, "board", {"private": False, "more_readers": True}).status_code == 200
     assert program.delete("/api/v1/collections/board").status_code == 204
 

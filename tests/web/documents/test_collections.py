@@ -204,7 +204,9 @@ def test_a_hidden_collection_is_refused_as_one_that_does_not_exist(
     assert page.status_code == 422 and f"There is no collection {name!r}." in unescape(page.content.decode())
 
 
-def test_questions_are_not_answered_from_it(board: Collection, outsider: Person, stranger: Client) -> None:
+def test_questions_of_others_are_not_answered_from_a_private_collection(
+    board: Collection, outsider: Person, stranger: Client
+) -> None:
     for client in (outsider.client, stranger):
         assert "Vault" not in titles(ask(client).json())
         assert ask(client, filters={"tags": ["keys"]}).json()["evidence"] == []
@@ -226,7 +228,7 @@ def test_a_repeat_is_not_answered_from_what_somebody_else_may_read(
     assert "Vault" in titles(ask(staff.client).json()), "admins read everything"
 
 
-def test_who_leaves_the_group_reads_it_no_more(board: Collection, member: Person) -> None:
+def test_who_leaves_the_group_cannot_read_its_collection_any_more(board: Collection, member: Person) -> None:
     assert "Vault" in titles(ask(member.client).json())
     board.groups.clear()
     assert "Vault" not in titles(ask(member.client).json())
@@ -279,7 +281,7 @@ def test_an_answer_asked_again_from_it_is_not_shown_beside_the_earlier(
     assert str(again.pk) in member.client.get(f"/answers/{earlier['id']}/").content.decode()
 
 
-def test_its_blocks_and_articles_are_not_found(
+def test_blocks_and_articles_of_a_private_collection_are_not_found(
     asked: AskedAnswer, member: Person, outsider: Person, stranger: Client
 ) -> None:
     block_id = vault_block(asked)
@@ -325,7 +327,9 @@ def test_a_passage_that_a_public_document_has_too_is_shown_with_that_one(
     assert [one["collection"] for one in ask(member.client).json()["evidence"] if one["title"] == "Vault"] == ["travel"]
 
 
-def test_what_was_removed_behind_that_is_not_found_in_the_base_either(board: Collection, outsider: Person) -> None:
+def test_a_removed_document_of_a_private_collection_is_not_found_in_the_base(
+    board: Collection, outsider: Person
+) -> None:
     answer = ask(outsider.client).json()
     [block_id] = [block["block_id"] for block in answer["evidence"] if block["title"] == "Mars"]
     assert outsider.client.get(f"/blocks/{block_id}/").status_code == 200
@@ -348,14 +352,16 @@ def test_a_fold_does_not_take_documents_out_of_it(
     assert "Vault" not in titles(ask(outsider.client).json()) and "Vault" in titles(ask(member.client).json())
 
 
-def test_what_was_moved_to_it_is_not_found_in_the_base(board: Collection, outsider: Person) -> None:
+def test_a_document_moved_to_a_private_collection_is_not_found_in_the_base(board: Collection, outsider: Person) -> None:
     mars = ask(outsider.client, filters={"titles": ["Mars"]}).json()["evidence"][0]
     documents.change("Mars", DocumentInput(Text(mars["text"]), title="Mars", collection="board"), by=None)
     assert outsider.client.get(f"/api/v1/blocks/{mars['block_id']}").status_code == 404
     assert ask(outsider.client, filters={"titles": ["Mars"]}).json()["evidence"] == []
 
 
-def test_its_documents_are_not_listed(board: Collection, member: Person, outsider: Person, staff: Person) -> None:
+def test_documents_of_a_private_collection_are_not_listed(
+    board: Collection, member: Person, outsider: Person, staff: Person
+) -> None:
     for client, sees in ((outsider.client, False), (member.client, True), (staff.client, True)):
         ids = {one["id"] for one in client.get("/api/v1/documents").json()["results"]}
         assert ("vault" in ids, "turku" in ids) == (sees, True)
@@ -403,7 +409,7 @@ def test_a_block_of_it_cannot_be_named_as_evidence(asked: AskedAnswer, stranger:
     problem(stranger.post(address, word, content_type="application/json"), 400)
 
 
-def test_language_models_read_nothing_of_it(asked: AskedAnswer, outsider: Person) -> None:
+def test_language_models_read_nothing_of_a_private_collection(asked: AskedAnswer, outsider: Person) -> None:
     client = outsider.client
     assert call_tool(client, "read_block", block_id=vault_block(asked))["isError"]
     assert call_tool(client, "ask", question=QUESTION, collections=["board"])["isError"]
@@ -413,7 +419,8 @@ def test_language_models_read_nothing_of_it(asked: AskedAnswer, outsider: Person
     assert [block["title"] for block in kept["blocks"]] == ["Turku"]
 
 
-def test_what_was_kept_before_there_were_collections_is_of_that_of_its_corpus(deployed: Deployment) -> None:
+@pytest.mark.both_databases
+def test_older_documents_and_answers_get_the_collection_of_their_corpus(deployed: Deployment) -> None:
     documents.add([VAULT], by=None)
     asked = AskedAnswer.objects.create(question="?", k=1, payload={}, deployment=deployed, latency_ms=1.0)
     figures = dict.fromkeys(("prior", "likelihood", "posterior", "support"), 1.0)

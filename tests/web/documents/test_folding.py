@@ -70,7 +70,7 @@ def answers() -> list[AskedAnswer]:
 
 
 def told(asked: AskedAnswer) -> list[tuple[str, str, Any]]:
-    """What the answer is and what it was read from, to five places."""
+    """The answer and its evidence, with figures to five decimal places."""
     answer = asked.payload["answer"]
     return [
         (answer["text"], "", pytest.approx(answer["probability"], abs=1e-5)),
@@ -245,7 +245,7 @@ def test_nothing_goes_back_to_what_was_folded(edited: Deployment) -> None:
 
 
 @pytest.mark.postgresql_first
-def test_a_purge_behind_a_fold_leaves_nothing_in_the_end(edited: Deployment) -> None:
+def test_a_second_fold_removes_what_was_purged_after_the_first(edited: Deployment) -> None:
     documents.add([replace(TURKU, document_id="oulu", title="Oulu")], by=None)
     first = folds.fold()
     purge = purging.purge(["turku"], by=None)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import Client
 
 import realm_core.living.editing
 from realm_core.corpus.ingest import ingest
@@ -20,9 +21,11 @@ from tests.in_memory_source import InMemorySource
 from tests.tiny import ARTICLES
 from tests.web.conftest import Person
 from tests.web.console import ANSWERS, measured, question_set
-from tests.web.documents.conftest import meanwhile
+from tests.web.documents.conftest import deploy_confirmed, meanwhile, titles
 from tests.web.operating import TokenClient, post, problem
 from webapp.artefacts.registering import record_corpus, record_index
+from webapp.collections import service as collections
+from webapp.collections.service import CollectionSettings
 from webapp.deployments import service as deploying
 from webapp.documents import bringing
 from webapp.documents import service as documents
@@ -53,18 +56,20 @@ TURKU = DocumentInput(Text("Turku is a city in Finland."), "turku", "Turku", lic
 MARS = DocumentInput(Text("Mars is red."), "Mars", "Mars")
 BACH = "Johann Sebastian Bach"
 
-Snapshots = Callable[[dict[str, str]], IndexGeneration]
+Snapshots = Callable[..., IndexGeneration]
 
 
 @pytest.fixture
 def snapshots(answering: Deployment, folders: tuple[Path, Path, Path], tmp_path: Path) -> Snapshots:
-    """Indexes of later snapshots of the corpus that answers, by their texts."""
+    """Indexes of later snapshots of the corpus that answers, or of another one, by their texts."""
 
-    def made(texts: dict[str, str]) -> IndexGeneration:
-        articles = [RawArticle(texts.get(f"id of {title}", title), title, "", text) for title, text in texts.items()]
-        source = InMemorySource(articles, name="tiny")
+    def made(texts: dict[str, str], corpus_name: str = "tiny") -> IndexGeneration:
+        titles = [one for one in texts if not one.startswith("id of ")]
+        at = "https://en.wikipedia.org/wiki/"
+        articles = [RawArticle(texts.get(f"id of {one}", one), one, f"{at}{one}", texts[one]) for one in titles]
+        source = InMemorySource(articles, name=corpus_name)
         quiet = Activity(quiet=True)
-        corpus = ingest(source, name="tiny", output=tmp_path / "corpora", activity=quiet, processes=1)
+        corpus = ingest(source, name=corpus_name, output=tmp_path / "corpora", activity=quiet, processes=1)
         record_corpus(corpus)
         name = f"later-{IndexGeneration.objects.count()}"
         return record_index(build(folders[0], corpus, tmp_path / "indexes", quiet, name=name))
@@ -181,7 +186,9 @@ def test_a_person_measures_it_with_the_edits_of_what_answers(
     assert view.with_ids(["turku", "Nile"]).keys() == {"turku"}
 
 
-def test_over_rest_too(edited: None, later: IndexGeneration, program: TokenClient) -> None:
+def test_a_measurement_over_rest_brings_waiting_edits_over(
+    edited: None, later: IndexGeneration, program: TokenClient
+) -> None:
     parameters = {"index": later.pk, "questions": question_set().pk}
     assert deploying.edits_wait(later)
     assert post(program, "jobs", {"kind": "evaluate", "parameters": parameters}).status_code == 201
@@ -225,7 +232,7 @@ def test_what_is_edited_while_a_pair_is_prepared_is_there_too(
     assert show("Mars").status == "removed" and show(BACH).about.collection == "tiny"
 
 
-def test_whoever_edits_all_the_time_puts_it_off(
+def test_constant_edits_put_the_deployment_off(
     edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold, numbers = masks.mask_purged, iter(range(99))
@@ -270,7 +277,7 @@ def test_an_edit_that_a_deployment_overtakes_is_made_above_that(
     assert "Mars" not in current_view().with_ids(["Mars", "Nile"])
 
 
-def test_what_was_removed_stays_so_where_it_was_away_for_a_while(edited: None, snapshots: Snapshots) -> None:
+def test_a_removed_document_stays_removed_when_a_later_corpus_has_it_again(edited: None, snapshots: Snapshots) -> None:
     without = {title: text for title, text in ARTICLES.items() if title != "Nile"}
     advance(snapshots({**without, "Oslo": "Oslo is in Norway."}))
     assert show("Nile").status == "removed"
@@ -288,10 +295,118 @@ def test_what_cannot_be_kept_private_is_not_deployed(edited: None, snapshots: Sn
     assert f"was not deployed: The document {BACH} cannot be brought over" in schedule.last_outcome
 
 
-def test_edits_of_another_corpus_are_left_to_a_person(edited: None, later: IndexGeneration) -> None:
-    CorpusSnapshot.objects.filter(pk=later.corpus_id).update(name="other")
-    later.refresh_from_db()
-    schedule = advance(later)
+# ── Another corpus ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def parts(snapshots: Snapshots) -> Snapshots:
+    """Parts of a Wikipedia, whose articles are numbered as its pages are."""
+
+    def made(*titles: str) -> IndexGeneration:
+        numbers = {f"id of {title}": f"{number}" for number, title in enumerate(titles, 1)}
+        return snapshots({title: ARTICLES[title] for title in titles} | numbers, "wiki")
+
+    return made
+
+
+def test_a_part_of_another_corpus_has_what_was_added_and_changed(
+    edited: None, parts: Snapshots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the first moment on, and so has the next part; what was removed is not another corpus's article of that."""
+    seen: list[set[str]] = []
+    activate = Deployment.activate
+
+    def watched(index: IndexGeneration, **about: Any) -> Deployment:
+        view = bringing.opened(index, CorpusState.objects.get(index=index, is_current=True))
+        seen.append(set(view.with_ids(["Mars", "Nile", BACH, "turku"])))
+        return activate(index, **about)
+
+    monkeypatch.setattr(Deployment, "activate", watched)
+    first = parts("Nile", "Mars", "Berlin")
+    schedule = advance(first)
+    assert active() == first, schedule.last_outcome
+    told = "3 documents that were added to tiny, or changed in it, are in wiki, too. 1 document was removed from tiny"
+    assert told in schedule.last_outcome
+    assert show("turku").text == "Turku is a city in Finland." and show("turku").about.tags == ("cities",)
+    assert show("Mars").text == "Mars is red." and show("2").text == ARTICLES["Mars"]
+    assert show(BACH).about.collection == "board" and show("1").text == ARTICLES["Nile"]
+    assert bringing.waiting() is None and {"Turku", "Mars", "Nile", "Berlin"} <= titles()
+
+    documents.change("turku", replace(TURKU, source=Text("Turku lies at the Aura.")), by=None)
+    documents.remove(["1"], by=None)
+    second = parts("Nile", "Mars", "Berlin", "Bhutan")
+    advance(second)
+    assert active() == second and seen == [{"Mars", BACH, "turku"}] * 2
+    assert show("turku").text == "Turku lies at the Aura." and show("1").status == "removed" and show("4").text
+
+
+def test_a_private_collection_stays_private_in_a_part_of_another_corpus(
+    edited: None, parts: Snapshots, client: Client
+) -> None:
+    """Also the corpus's own, and though the same text is public there."""
+    for name in ("tiny", "board"):
+        collections.save(name, CollectionSettings(private=True), by=None)
+    advance(parts(BACH, "Nile"))
+    view = current_view()
+    places = view.with_ids(["turku", BACH, "1"])
+    assert {one: view.collection_of(row) for one, row in places.items()} == {
+        BACH: "board",
+        "turku": "tiny",
+        "1": "wiki",
+    }
+    asked = client.post("/api/v1/ask", {"question": "What is there?", "k": 50}, "application/json").json()
+    assert {block["title"] for block in asked["evidence"]} == {BACH, "Nile"}, (
+        "who is not logged in reads the wiki alone"
+    )
+
+
+def test_a_document_with_the_number_of_a_page_takes_no_article_s_place(answering: Deployment, parts: Snapshots) -> None:
+    documents.add([replace(TURKU, document_id=one, title=one) for one in ("1", "2", "turku")], by=None)
+    first = parts("Nile", "Mars")
+    schedule = advance(first)
+    told = (
+        "The document 1 cannot be brought over to later-1: the id is that of “Nile” there, and so it is with 1 other."
+    )
+    assert active() != first and told in schedule.last_outcome
+    deploy_confirmed(first)  # by hand, the others come
+    brought = bringing.bring(by=None)
+    assert brought.left_out == tuple(
+        f"{one} is left out: the id is that of “{title}” here." for one, title in (("1", "Nile"), ("2", "Mars"))
+    )
+    assert [one.document.document_id for one in brought.changes] == ["turku"] and not brought.there
+    assert show("1").text == ARTICLES["Nile"]
+
+
+def test_a_removal_holds_for_no_page_of_that_number(answering: Deployment, parts: Snapshots) -> None:
+    documents.add([replace(TURKU, document_id="1")], by=None)
+    documents.remove(["1"], by=None)
+    first = parts("Nile", "Mars")
+    schedule = advance(first)
+    assert active() == first, schedule.last_outcome
+    assert show("1").text == ARTICLES["Nile"]
+
+
+def test_a_removal_holds_for_the_same_document(edited: None, snapshots: Snapshots) -> None:
+    """Two corpora may have one: the same id, and title or address."""
+    documents.change("Berlin", DocumentInput(Text("Berlin is a city."), title="The city of Berlin"), by=None)
+    same = snapshots({**ARTICLES, "Oslo": "Oslo is in Norway."}, "wiki")
+    schedule = advance(same)
+    assert active() == same, schedule.last_outcome
+    assert show("Nile").status == "removed" and show("Mars").text == "Mars is red."
+    assert show("Berlin").about.title == "The city of Berlin"
+
+
+def test_a_schedule_leaves_edits_of_another_corpus_to_a_person(edited: None, snapshots: Snapshots) -> None:
+    """Nobody has said that it shall answer instead."""
+    later = snapshots({**ARTICLES, "Oslo": "Oslo is in Norway."}, "other")
+    schedule = about_to_measure(later, question_set())
+    Schedule.objects.filter(pk=schedule.pk).update(stage=ScheduleStage.CHECK_NOW)
+    for index in (active(), later):
+        own, state = own_normalisation(later.model), index.state_now()
+        about = {"state_id": state.state_id} if state is not None and state.has_edits else {}
+        measured(later.model, index, QuestionSet.objects.get(), ANSWERS, normalisation=own, **about)
+    scheduling.advance()
+    schedule.refresh_from_db()
     assert active() != later and "was not deployed: Edits of 4 documents" in schedule.last_outcome
     assert not Document.objects.filter(index=later).exists()
 

@@ -81,7 +81,7 @@ def test_a_pasted_text(deployed: Deployment, text: str, language: str, name: str
     assert bool(document.warnings) == bool(name)
 
 
-def test_the_page_says_it_and_questions_are_kept_to_it(answering: Deployment, staff: Person) -> None:
+def test_the_page_names_the_detected_language_and_questions_filter_by_it(answering: Deployment, staff: Person) -> None:
     form = {"title": "Horaires", "text": TEXTS["fr"], "licence": "CC0"}
     page = staff.client.post("/manage/documents/add/", form, follow=True).content.decode()
     assert f"“Horaires”: {DETECTED}" in page and "<dt>Language</dt><dd>fr</dd>" in page
@@ -89,7 +89,9 @@ def test_the_page_says_it_and_questions_are_kept_to_it(answering: Deployment, st
     assert {one["title"] for one in asked["evidence"]} == {"Horaires"} < titles()
 
 
-def test_rest_and_the_command_say_it(deployed: Deployment, program: TokenClient, tmp_path: Path) -> None:
+def test_rest_and_the_command_name_the_detected_language(
+    deployed: Deployment, program: TokenClient, tmp_path: Path
+) -> None:
     file = SimpleUploadedFile("heures.txt", TEXTS["fr"].encode())
     [added] = program.post("/api/v1/documents", {"file": file, "title": "Heures"}).json()["documents"]
     assert added["warnings"] == [DETECTED]

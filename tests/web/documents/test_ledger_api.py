@@ -64,7 +64,7 @@ def test_what_a_document_touches(program: TokenClient, asked: list[Any]) -> None
         problem(program.get(f"/api/v1/documents/films/2001/touched?{wrong}"), 400)
 
 
-def test_only_those_that_turn_out_differently(program: TokenClient, asked: list[Any], staff: Person) -> None:
+def test_touched_answers_are_filtered_by_outcome(program: TokenClient, asked: list[Any], staff: Person) -> None:
     sure = tuple(replace(one, offers={"Stanley Kubrick": 0.9}) if one is ODYSSEY[1] else one for one in ODYSSEY)
     same = stored.store(stored.payload(tuple(replace(one, prior=0.01) if one is sure[0] else one for one in sure)))
     assert program.delete("/api/v1/documents/films/2001").status_code == 204
@@ -125,7 +125,7 @@ def test_changes_and_what_they_touched(program: TokenClient, asked: list[Any]) -
 def test_what_was_purged_later_is_told_by_the_receipt(
     program: TokenClient, asked: list[Any], added_again: bool
 ) -> None:
-    """None of the answers shows it any more, so their number is 0; what is added later is no matter."""
+    """No answer shows it any more, so their number is 0, also when a document of its id is added later."""
     assert program.delete("/api/v1/documents/films/2001").status_code == 204
     receipt = post(program, "purges", {"documents": ["films/2001"]}).json()
     assert receipt["answers"] == 3

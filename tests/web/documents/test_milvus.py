@@ -96,7 +96,7 @@ def test_while_it_is_away_askers_are_told_when_to_come_back(milvus: LocalMilvus,
 def test_an_index_that_is_removed_is_dropped_there_too(
     milvus: LocalMilvus, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Later, if it is away just then; an engine that is loaded meanwhile says so."""
+    """Later, if Milvus is away at that moment; an engine that is loaded until then says so."""
     first, second, third = (generation(indexes_dir() / name, drawn(50), 50) for name in ("one", "two", "three"))
     for folder in (first, second, third):
         open_base(folder, CPU, milvus.server)

@@ -113,7 +113,9 @@ def test_programs_get_it_by_its_address(answering: Deployment, program: TokenCli
     assert program.get("/api/v1/documents/turku/report").json()["original"] is None
 
 
-def test_it_goes_with_what_was_read_from_it(answering: Deployment, staff: Person, outsider: Person) -> None:
+def test_an_original_is_removed_when_its_document_is_replaced_or_removed(
+    answering: Deployment, staff: Person, outsider: Person
+) -> None:
     documents.add([GIVEN], by=staff.user)
     [first] = files()
     asked = ask("When was the castle of Turku founded?", k=20)
@@ -179,7 +181,9 @@ def test_a_purge_removes_it_and_its_receipt_says_so(answering: Deployment, staff
     assert Document.objects.get(document_id="turku/report").original == ""
 
 
-def test_it_is_brought_over_to_another_index(another_index: IndexGeneration, staff: Person, outsider: Person) -> None:
+def test_an_original_is_brought_over_to_another_index(
+    another_index: IndexGeneration, staff: Person, outsider: Person
+) -> None:
     documents.add([GIVEN], by=staff.user)
     deploy_confirmed(another_index)
     assert opened(outsider).status_code == 404

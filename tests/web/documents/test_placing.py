@@ -127,7 +127,7 @@ def test_out_of_a_private_collection_only_where_that_is_confirmed(archive: Colle
     assert "Vault" in titles()
 
 
-def test_among_private_ones_their_readers_decide(archive: Collection) -> None:
+def test_a_move_between_private_collections_asks_if_it_adds_readers(archive: Collection) -> None:
     board = Collection.objects.create(name="board", private=True)
     moved_to("board")  # admins alone
     with pytest.raises(MoreReaders, match="admins, archivists would read it"):

@@ -103,7 +103,9 @@ def test_it_is_what_the_change_leads_to(asked: AskedAnswer, tmp_path: Path) -> N
     assert one.outcome == (Outcome.OTHER_ANSWER if then.answer_text != asked.answer_text else Outcome.OTHER_BLOCK)
 
 
-def test_who_asks_meanwhile_is_answered_from_what_is_there(asked: AskedAnswer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_questions_during_a_preview_are_answered_from_the_current_state(
+    asked: AskedAnswer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     corpus, seen = current_corpus_id(), []
     wait = anew.wait
 
@@ -145,7 +147,7 @@ def test_the_page_says_what_each_answer_becomes(asked: AskedAnswer, staff: Perso
     assert CorpusChange.objects.count() == 1 and AskedAnswer.objects.count() == 3
 
 
-def test_a_few_are_asked_and_equal_questions_once(
+def test_at_most_a_few_questions_are_asked_and_equal_ones_once(
     asked: AskedAnswer, staff: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(4):
@@ -173,7 +175,7 @@ def test_without_time_the_closed_form_is_shown(
     assert everything(tmp_path) == before
 
 
-def test_what_takes_longer_is_left_and_the_rest_is_told(asked: AskedAnswer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_questions_over_the_time_limit_are_left_out(asked: AskedAnswer, monkeypatch: pytest.MonkeyPatch) -> None:
     stored.store(stored.payload(question="Who else?"))
     ask_of, release, left = asking.ask_of, threading.Event(), threading.Event()
 
@@ -215,7 +217,7 @@ def test_an_engine_that_is_not_ready(deployed: Deployment, staff: Person) -> Non
     assert "could not be asked anew. The model is being loaded" in page and "without it: 1 with" in page
 
 
-def test_each_is_asked_where_its_asker_may_look(asked: AskedAnswer, staff: Person) -> None:
+def test_each_question_is_asked_with_the_rights_of_its_asker(asked: AskedAnswer, staff: Person) -> None:
     Collection.objects.create(name="board", private=True)
     stored.store(asker=staff.user)
     looked = tried(replace(OTHER, collection="board"))
@@ -223,7 +225,9 @@ def test_each_is_asked_where_its_asker_may_look(asked: AskedAnswer, staff: Perso
     assert FILM.title in may[staff.user] and FILM.title not in may[None]
 
 
-def test_they_count_as_questions(asked: AskedAnswer, staff: Person, settings: LazySettings) -> None:
+def test_previews_count_against_the_limit_of_questions(
+    asked: AskedAnswer, staff: Person, settings: LazySettings
+) -> None:
     stored.store()
     assert tried(granted=lambda number: 1).why_not == "More questions are not allowed at this moment."
     assert len(tried(granted=lambda number: 1).asked) == 1
@@ -232,7 +236,7 @@ def test_they_count_as_questions(asked: AskedAnswer, staff: Person, settings: La
     assert "could not be asked anew. That was a lot of questions." in page_of(staff)
 
 
-def test_over_rest(asked: AskedAnswer, program: TokenClient, tmp_path: Path) -> None:
+def test_a_change_is_previewed_over_rest(asked: AskedAnswer, program: TokenClient, tmp_path: Path) -> None:
     stored.store()
     before, address = everything(tmp_path), "documents/film/touched"
     body = {"title": OTHER.title, "text": OTHER.source.text}  # type: ignore[union-attr]

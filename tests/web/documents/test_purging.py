@@ -27,6 +27,7 @@ from webapp.documents.inputs import DocumentInput, Text
 from webapp.documents.listing import listed
 from webapp.documents.viewing import DocumentMissing, show
 from webapp.models import (
+    PURGED_TITLE,
     AskedAnswer,
     AuditEntry,
     CorpusChange,
@@ -38,6 +39,7 @@ from webapp.models import (
     Purge,
     Review,
 )
+from webapp.purges import recording
 from webapp.purges import service as purging
 from webapp.serving import living
 from webapp.serving.engine import EngineUnavailable, holder, load_engine
@@ -65,7 +67,7 @@ def holding(words: str) -> list[str]:
     return found
 
 
-def test_nothing_of_it_is_left(answering: Deployment, staff: Person) -> None:
+def test_nothing_is_left_of_a_purged_document(answering: Deployment, staff: Person) -> None:
     documents.add([TURKU], by=staff.user)
     first = ask("Where is Turku?", k=20)
     documents.change("turku", LATER, by=staff.user)
@@ -79,7 +81,7 @@ def test_nothing_of_it_is_left(answering: Deployment, staff: Person) -> None:
     assert CorpusChange.objects.first().kind == "purged"  # type: ignore[union-attr]
     entry = AuditEntry.objects.filter(action="document.purge").get()
     assert entry.details == {"documents": ["turku"], "receipt": str(purge.pk)} and entry.name == "Stella"
-    assert show("turku").status == "purged" and show("turku").title == purging.PURGED_TITLE
+    assert show("turku").status == "purged" and show("turku").title == PURGED_TITLE
     assert "turku" not in {one.document_id for one in listed(count=100).documents}
     assert "Turku" not in titles()
 
@@ -128,7 +130,7 @@ def test_a_passage_of_another_document_stays_with_it(answering: Deployment) -> N
     assert purge.answers == 0 and asked.purged_at is None and show("other").text
 
 
-def test_of_what_came_with_the_corpus_the_receipt_says_what_is_left(answering: Deployment) -> None:
+def test_the_receipt_of_an_ingested_document_names_what_still_holds_it(answering: Deployment) -> None:
     asked = ask("Where is the Nile?", k=20)
     [block] = [one for one in asked.payload["evidence"] if one["title"] == "Nile"]
     purge = purging.purge(["Nile"], by=None)
@@ -159,8 +161,8 @@ def test_an_answer_kept_behind_the_purge_is_cut_later(answering: Deployment) -> 
         posterior=1,
         support=0,
     )
-    assert purging.cut_purged() == 1 and holding("founded in 1280") == []
-    assert purging.cut_purged() == 0
+    assert recording.cut_purged() == 1 and holding("founded in 1280") == []
+    assert recording.cut_purged() == 0
 
 
 def test_what_is_not_there_changes_nothing(answering: Deployment) -> None:
@@ -236,7 +238,7 @@ def test_a_purge_that_waited_for_another_begins_again(answering: Deployment, mon
     load_engine(Deployment.objects.get(pk=answering.pk)).close()
 
 
-def test_one_whose_commit_failed_has_not_happened(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_purge_whose_commit_fails_changes_nothing(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of a document that was removed before, which neither the old nor the new state names."""
     documents.add([TURKU], by=None)
     asked = ask("Where is Turku?", k=20)
@@ -263,8 +265,8 @@ def test_the_edits_above_another_index_are_rewritten_too(answering: Deployment, 
     assert "Turku" not in titles(asked)
     rows = Document.objects.filter(document_id="turku")
     assert {(row.index_id, row.status, row.title, row.licence) for row in rows} == {
-        (answering.index_id, "purged", purging.PURGED_TITLE, ""),
-        (another_index.pk, "purged", purging.PURGED_TITLE, ""),
+        (answering.index_id, "purged", PURGED_TITLE, ""),
+        (another_index.pk, "purged", PURGED_TITLE, ""),
     }
     deploy_confirmed(answering.index)
     assert show("oulu").text == "Oulu is a city." and show("turku").status == "purged"
@@ -280,7 +282,7 @@ def test_its_passages_are_found_through_no_feedback(answering: Deployment) -> No
     assert articles.in_its_corpus(block["block_id"], asked, hidden=()) is None
 
 
-def test_what_was_said_of_an_answer_is_not_said_of_what_it_becomes(deployed: Deployment) -> None:
+def test_feedback_on_an_answer_is_not_kept_for_the_answer_that_a_purge_leaves(deployed: Deployment) -> None:
     """Else a right answer would teach the one that is left."""
     asked = stored.store()
     about = {"review": Review.ACCEPTED, "use": f"It is in passage 1, which was read: {ODYSSEY[0].title}."}
@@ -288,12 +290,12 @@ def test_what_was_said_of_an_answer_is_not_said_of_what_it_becomes(deployed: Dep
         Feedback.objects.create(answer=asked, session_key=f"{number}", block_id=ODYSSEY[0].block_id, **word, **about)
     told = Feedback.objects.order_by("session_key").values_list("right", "better_answer", "review", "use")
 
-    purging.cut({ODYSSEY[-1].block_id})  # it is the same answer without that
+    recording.cut({ODYSSEY[-1].block_id})  # it is the same answer without that
     assert AskedAnswer.objects.get().answer_text == asked.answer_text
     assert list(told.all()) == [
         (right, better, "waiting", "") for right, better in ((True, ""), (False, "Kubrick"), (False, ""))
     ]
-    purging.cut({ODYSSEY[0].block_id})
+    recording.cut({ODYSSEY[0].block_id})
     assert AskedAnswer.objects.get().answer_text != asked.answer_text
     assert list(told.all()) == [(None, "Kubrick", "waiting", "")] and Feedback.objects.get().block_id == ""
 
@@ -321,7 +323,7 @@ def test_a_purge_that_died_is_finished_when_the_engine_is_loaded(
     assert "Turku" not in titles()
 
 
-def test_over_rest(answering: Deployment, staff: Person, client: Any) -> None:
+def test_documents_are_purged_over_rest(answering: Deployment, staff: Person, client: Any) -> None:
     client.force_login(staff.user)
     documents.add([TURKU], by=None)
     kept = client.get(f"/api/v1/answers/{ask('Where is Turku?').pk}").json()
@@ -359,7 +361,7 @@ def test_the_pages(answering: Deployment, staff: Person, client: Any) -> None:
     assert all(f"<code>{one[:32]}<wbr>{one[32:]}</code>" in done.content.decode() for one in hashes)
     assert "purged on" in client.get(f"/answers/{asked.pk}/").content.decode()
     assert "It was purged on" in client.get("/manage/documents/document/?id=turku").content.decode()
-    assert purging.PURGED_TITLE in client.get("/manage/documents/?show=purged").content.decode()
+    assert PURGED_TITLE in client.get("/manage/documents/?show=purged").content.decode()
 
 
 def test_the_ledger_does_not_say_that_no_answer_had_read_it(answering: Deployment, staff: Person, client: Any) -> None:

@@ -49,7 +49,7 @@ def test_many_are_added_or_changed_by_one_edit(deployed: Deployment, program: To
 
 @pytest.mark.parametrize("moment", [(fetching, "fetched"), (service.Edit, "made"), (service.Edit, "_commit")])
 @pytest.mark.parametrize("address", ["bulk", "turku"])
-def test_what_is_not_given_is_as_somebody_else_leaves_it_meanwhile(
+def test_fields_that_are_not_given_keep_a_concurrent_change(
     address: str, moment: tuple[Any, str], deployed: Deployment, program: TokenClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def another() -> None:
@@ -79,7 +79,7 @@ def test_the_text_that_is_put_takes_the_place_of_one_of_meanwhile(
     assert (show("turku").text, show("turku").about.licence) == ("Another text.", "CC0")
 
 
-def test_what_is_put_together_has_no_version(deployed: Deployment, program: TokenClient) -> None:
+def test_a_bulk_put_takes_no_if_match(deployed: Deployment, program: TokenClient) -> None:
     for tags in ("*", '"0f6c3d9c4be1f2a3"'):
         done = program.put(
             "/api/v1/documents/bulk",

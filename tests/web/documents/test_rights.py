@@ -65,7 +65,7 @@ def test_the_card_of_a_private_passage_says_that(asked: AskedAnswer, staff: Pers
     assert "private collection The archive" in card(staff, asked)
 
 
-def test_programs_and_agents_are_told(asked: AskedAnswer, program: TokenClient) -> None:
+def test_programs_and_agents_get_licence_and_author(asked: AskedAnswer, program: TokenClient) -> None:
     told = program.get(f"/api/v1/answers/{asked.pk}").json()
     body = json.dumps({"question": QUESTION, "k": 20})
     found = Client().post("/api/v1/retrieve", body, content_type="application/json").json()["blocks"]

@@ -131,7 +131,7 @@ def test_pasted_text_is_text_whatever_it_is_called(deployed: Deployment) -> None
 
 
 def test_the_list_of_those_that_were_added_in_a_period(answering: Deployment, another_index: IndexGeneration) -> None:
-    """What came with the corpus was not added, not even where it was changed; brought over is not added anew."""
+    """Ingested documents do not count as added, even if they were changed, nor do documents that are brought over."""
     documents.add([TURKU], by=None)
     documents.change("Mars", DocumentInput(Text("Mars is red."), title="Mars"), by=None)
     between = now()

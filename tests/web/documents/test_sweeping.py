@@ -117,7 +117,7 @@ def test_what_a_stored_answer_was_read_from_is_kept_as_long_as_the_answer(answer
 
 @pytest.mark.postgresql_first
 def test_only_answers_of_the_time_of_an_earlier_state_are_looked_at(answering: Deployment) -> None:
-    """Of many kept answers each would be read, every hour, while nobody can edit."""
+    """Otherwise each sweep would read all kept answers, while edits wait for its lock."""
     documents.add([TURKU], by=None)
     age()
     with CaptureQueriesContext(connection) as queries:
@@ -239,7 +239,7 @@ def test_questions_are_answered_meanwhile(edited: Deployment) -> None:
     assert failures == [] and segments().isdisjoint(before)
 
 
-def test_a_backup_is_waited_for(edited: Deployment) -> None:
+def test_no_segment_is_removed_while_a_backup_runs(edited: Deployment) -> None:
     age()
     with keep_files(), pytest.raises(RealmError, match="backup"):
         sweeping.sweep(by="retention")

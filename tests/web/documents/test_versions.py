@@ -35,7 +35,7 @@ def edit(deployed: Deployment, program: TokenClient) -> Edit:
 
 
 def _another(text: str) -> None:
-    """What somebody else does to it."""
+    """An edit of the document by another person."""
     service.change("turku", DocumentInput(Text(text), title="Turku", licence="CC0"), by=None)
 
 

@@ -58,7 +58,7 @@ def test_another_document_was_added(asked: AskedAnswer) -> None:
     )
 
 
-def test_what_says_it_came_later(asked: AskedAnswer) -> None:
+def test_the_document_with_the_answer_was_added_later(asked: AskedAnswer) -> None:
     documents.add([OULU], by=None)
     cause, rank, detail = told(asked, "Oulu")
     assert (cause, rank) == ("not_in_corpus", None)
@@ -66,14 +66,14 @@ def test_what_says_it_came_later(asked: AskedAnswer) -> None:
     assert "In today's corpus the best passage that says it has rank " in detail
 
 
-def test_what_said_it_was_removed(asked: AskedAnswer) -> None:
+def test_the_document_with_the_answer_was_removed_later(asked: AskedAnswer) -> None:
     documents.remove(["traps"], by=None)
     cause, rank, detail = told(asked)
     assert (cause, rank) == ("not_retrieved", None)
     assert detail.endswith("Documents changed since then. In today's corpus none of the first 1,000 passages says it.")
 
 
-def test_the_state_went_with_a_purge(asked: AskedAnswer) -> None:
+def test_causes_are_looked_for_in_today_s_corpus_once_a_purge_removed_the_state(asked: AskedAnswer) -> None:
     documents.add([OULU], by=None)
     later = ask("What is there?", k=2)
     assert "Traps" not in titles(later)

@@ -43,7 +43,7 @@ def test_a_confidence_says_whether_it_was_measured(outsider: Person, offset: flo
     assert said in _source(outsider, asked)
 
 
-def test_an_answer_is_led_by_its_confidence_alone(outsider: Person) -> None:
+def test_the_headline_shows_the_confidence_and_no_probability(outsider: Person) -> None:
     """Its probability may be small beside that of “no answer”, where only one of the blocks holds it."""
     calibrated = {"confidence_slope": 1.0, "confidence_offset": 3.0}
     source = _source(outsider, stored.store({**stored.payload(), **calibrated, "no_answer_probability": 0.479}))
@@ -287,7 +287,7 @@ def test_ids_that_it_has_not_are_ignored(outsider: Person) -> None:
     assert _normal(_source(outsider, asked, "0" * 32, "<script>", "")) == _normal(_source(outsider, asked))
 
 
-def test_htmx_gets_what_changes_and_the_reader_is_told(outsider: Person) -> None:
+def test_htmx_gets_the_changed_part_with_an_announcement_for_screen_readers(outsider: Person) -> None:
     source = _source(outsider, stored.store(), ODYSSEY[0].block_id, **{"HX-Request": "true"})
     assert "<html" not in source and "<textarea" not in source
     page = Page(source)
@@ -302,7 +302,9 @@ def test_going_back_in_the_browser_gets_the_whole_page(outsider: Person) -> None
 
 
 @pytest.mark.parametrize(("likelihood", "shown"), [(0.0004, "< 0.1 %"), (0.0016, "0.2 %")])
-def test_what_came_nearest_has_one_figure_and_no_noise(outsider: Person, likelihood: float, shown: str) -> None:
+def test_the_nearest_readings_have_one_figure_and_unlikely_ones_are_summed(
+    outsider: Person, likelihood: float, shown: str
+) -> None:
     blocks = (
         Read("Mars", "Mars is the fourth planet from the Sun.", 1.0, {"fourth": likelihood, "Sun": 0.0003}, 0.99),
     )
@@ -371,7 +373,7 @@ def test_a_candidate_that_is_too_unlikely_is_named_but_not_given(outsider: Perso
     assert [text for _, text in page.all("mark")] == ["Stanley Kubrick"] * 2
 
 
-def test_where_the_prior_has_seen_the_text_the_retriever_has_its_own_number(outsider: Person) -> None:
+def test_under_joint_normalisation_the_retrievers_prior_is_shown_apart(outsider: Person) -> None:
     value = stored.payload(normalisation="joint")
     for evidence in value["evidence"]:
         evidence["retriever_prior"] = 0.2

@@ -100,7 +100,7 @@ def test_an_answer_that_does_not_exist_marks_nothing(answer: str, outsider: Pers
 
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "", "https://[", "/relative"])
-def test_a_corpus_cannot_smuggle_in_an_address(address: str, outsider: Person) -> None:
+def test_an_unsafe_address_of_an_article_is_not_linked(address: str, outsider: Person) -> None:
     stored.store(stored.payload((stored.Read("Title", "Text with words", 1.0, {"words": 0.9}, url=address),)))
     block_id = stored.Read("Title", "Text with words", 1.0, {}).block_id
     page = Page(outsider.client.get(f"/blocks/{block_id}/").content.decode())

@@ -146,7 +146,7 @@ def test_what_cannot_be_filled_is_kept_and_explained(
     assert page.one("p", "ask__error") == message
 
 
-def test_what_the_engine_refuses(engine: FakeEngine, outsider: Person) -> None:
+def test_a_refusal_of_the_engine_is_shown(engine: FakeEngine, outsider: Person) -> None:
     engine.error = RealmError("“Paro” and the 2 [MASK] do not match.")
     response = outsider.client.get("/fill/", {"sentence": "[MASK] [MASK]", "truth": "Paro"})
     assert response.status_code == 422
@@ -175,7 +175,7 @@ def test_a_truth_that_no_passage_says(engine: FakeEngine, outsider: Person) -> N
     assert "found “<bdi>Mersenne</bdi>” in none of the texts" in source
 
 
-def test_that_no_passage_says_it_is_said_first(
+def test_a_probable_no_answer_is_the_headline(
     engine: FakeEngine, outsider: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.has_encoder = False

@@ -144,7 +144,7 @@ def test_deleting_leaves_no_key_that_tells_whose_questions_they_were(engine: Fak
     assert [key.key for key in IdempotencyKey.objects.all()] == ["another's"]
 
 
-def test_deleting_takes_a_form(member: Person) -> None:
+def test_a_history_is_deleted_only_by_post_with_a_csrf_token(member: Person) -> None:
     assert member.client.get("/history/forget/").status_code == 405
     strict = Client(enforce_csrf_checks=True)
     assert strict.post("/history/forget/").status_code == 403

@@ -22,7 +22,7 @@ from webapp.documents.viewing import ShownDocument, show
 from webapp.ledger import service as ledger
 from webapp.ledger.touched import Outcome, Touched
 from webapp.management.operator import OperatorCommand
-from webapp.models import GONE, CorpusChange, DocumentStatus, Purge
+from webapp.models import GONE, CorpusChange, DocumentStatus, IndexGeneration, Purge
 from webapp.purges import service as purging
 from webapp.text import counted
 
@@ -63,6 +63,7 @@ class Command(OperatorCommand):
         remove.add_argument("--yes", action="store_true", help="do not ask, on a terminal")
         purge = actions.add_parser("purge", help="forget documents for good, all or none, in kept answers too")
         purge.add_argument("ids", nargs="+", metavar="ID")
+        purge.add_argument("--index", type=int, help="id of an index of their corpus (default: the one that answers)")
         restore = actions.add_parser("restore", help="restore removed documents, all or none, as if they had stayed")
         restore.add_argument("ids", nargs="+", metavar="ID")
         restore.add_argument(
@@ -99,7 +100,7 @@ class Command(OperatorCommand):
         elif action == "fold":
             self.stdout.write(f"A worker folds the edits: job {folding.start(by=None).pk}.")
         elif action == "purge":
-            self._print_purge(purging.purge(options["ids"], by=None))
+            self._print_purge(purging.purge(options["ids"], by=None, index=_index(options["index"])))
         else:
             self._list(options)
 
@@ -148,7 +149,9 @@ class Command(OperatorCommand):
             )
 
     def _print_brought(self, brought: bringing.Brought) -> None:
-        self._print_changes(brought.changes)
+        if brought:
+            self._print_changes(brought.changes)
+        self.stdout.write(str(brought))
         for sentence in brought.left_out:
             self.stdout.write(sentence)
 
@@ -209,6 +212,13 @@ def _given(options: dict[str, Any]) -> list[DocumentInput]:
     }
     tags = None if options["tags"] is None else tuple(options["tags"])
     return [DocumentInput(_source(one), document_id=options["id"], tags=tags, **about) for one in options["sources"]]
+
+
+def _index(pk: int | None) -> IndexGeneration | None:
+    found = None if pk is None else IndexGeneration.objects.filter(pk=pk).first()
+    if pk is not None and found is None:
+        raise RealmError(f"There is no index {pk}.")
+    return found
 
 
 def _source(named: str) -> File | Address:

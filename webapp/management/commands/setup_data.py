@@ -171,7 +171,7 @@ class Command(OperatorCommand):
                     made = questions.record_file(
                         path, purpose, origin="comes with the source, CC BY-SA 4.0", leave_out_measured=True
                     )
-                except RealmError as error:  # for one, somebody trains on one of its questions
+                except RealmError as error:  # for example, one of its questions is in a set for training
                     self._say(f"Not recorded: {error}")
                 else:
                     self._say(f"Recorded: {made}")

@@ -1,23 +1,24 @@
-"""`manage.py wikipedia --language simple`: fetch the newest dump, and have it ingested and indexed by jobs."""
+"""`manage.py wikipedia --language simple`: fetch the newest dump, and have it ingested, indexed and deployed."""
 
 from __future__ import annotations
 
 import os
 import time
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from typing import Any, Final
 
 from realm_core.errors import RealmError
 from realm_core.runs.activity import duration
 from webapp.jobs.service import start
 from webapp.management.operator import OperatorCommand
-from webapp.models import JobKind
+from webapp.models import GONE, Document, JobKind
 from webapp.schedules import growth
 from webapp.schedules import service as scheduling
 from webapp.serving.embedding import embedding_of
 from webapp.serving.living import active, current_view
 from webapp.sources import dumps, estimating
 from webapp.sources.dumps import Dump
+from webapp.text import counted
 
 # The paper's 13 million blocks are of the English Wikipedia of 20 December 2018, whose pages-articles.xml.bz2 has
 # 15,712,882,238 bytes. Multistream dumps, which are fetched here, are larger by about a tenth.
@@ -31,8 +32,9 @@ _LICENCE: Final = "CC BY-SA 4.0"
 
 
 class Command(OperatorCommand):
-    """Fetch the newest dump of a Wikipedia, and have it ingested, indexed and, if you want, deployed by jobs, the first
-    part of it first. First it says how long that takes. Killed while it fetches, the same command goes on.
+    """Fetch the newest dump of a Wikipedia, and have it ingested, indexed and, unless --no-deploy says otherwise,
+    deployed by jobs, the first part of it first. Before that it says how long it takes. Killed while it fetches, the
+    same command goes on.
     """
 
     stopped = "Stopped; the same command goes on from here."
@@ -44,7 +46,12 @@ class Command(OperatorCommand):
         parser.add_argument("--estimate", action="store_true", help="say how long it takes, and do nothing")
         parser.add_argument("--mbit", type=_mbit, default=0.0, help="of your connection a second (default: measured)")
         parser.add_argument("--anyway", action="store_true", help="begin even if the disk has less room than it takes")
-        parser.add_argument("--deploy", action="store_true", help="let each part answer as soon as it is indexed")
+        parser.add_argument(
+            "--deploy",
+            action=BooleanOptionalAction,
+            default=True,
+            help="let each part answer as soon as it is indexed (default); without, all of it is indexed and waits",
+        )
 
     def handle(self, *_args: Any, **options: Any) -> None:
         dump = dumps.newest(options["language"], mirror=options["mirror"], date=options["date"])
@@ -66,9 +73,10 @@ class Command(OperatorCommand):
         part = f"the first {first:,} articles of " if first else ""
         then = ", and it answers" if options["deploy"] else ""
         then += "; larger parts follow, until all of it does" if first else ""
+        edits = _edits_told(dump.wiki) if options["deploy"] else ""
         self.stdout.write(
             f"Job {job.pk} ingests {part}{source.name}; then a job indexes {dump.wiki}{then}. What is deployed answers "
-            "meanwhile. Manage › Jobs and Manage › Schedules show how far it is."
+            f"meanwhile.{edits} Manage › Jobs and Manage › Schedules show how far it is."
         )
 
     def _estimate(self, dump: Dump, options: dict[str, Any]) -> None:
@@ -113,6 +121,16 @@ class Command(OperatorCommand):
             if not (options["estimate"] or options["anyway"]):
                 raise RealmError(f"{told} Free some, let REALM_DATA name a folder elsewhere, or say --anyway.")
             self.stdout.write(self.style.WARNING(told))
+
+
+def _edits_told(corpus_name: str) -> str:
+    """What becomes of documents that were edited in what answers now."""
+    index = active().index
+    number = Document.objects.filter(index=index).exclude(status__in=GONE).count()
+    if not number or index.corpus.name == corpus_name:
+        return ""
+    what = f"{counted(number, 'document')} that {'was' if number == 1 else 'were'} added to {index.corpus.name}"
+    return f" {what}, or changed in it, will be brought over."
 
 
 class _Progress:

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("webapp", "0035_schedule_outcomes"),
+        ("webapp", "0037_dictionary_entries"),
     ]
 
     operations = [
