@@ -113,11 +113,11 @@ class Reader(BertModule):
         hidden_SH = torch.relu_(start_SH + end_SH).float()
         gain_H = self.score.weight[0] * self.norm.weight
         width = hidden_SH.shape[1]
-        # μ and (w γ) · h in one product; without autocast, because the variance is a difference of similar numbers.
+        # Three passes, of which each reads what a cache holds: a product with two columns takes six times as long.
+        # Without autocast, because the variance is a difference of similar numbers.
         with torch.autocast(hidden_SH.device.type, enabled=False):
-            both_S2 = hidden_SH @ torch.stack([gain_H, torch.full_like(gain_H, 1 / width)], dim=1).float()
-        product_S, mean_S = both_S2.unbind(1)
-        variance_S = hidden_SH.square().sum(1) / width - mean_S.square()
+            product_S, mean_S = torch.mv(hidden_SH, gain_H.float()), hidden_SH.sum(1) / width
+            variance_S = torch.linalg.vector_norm(hidden_SH, dim=1).square() / width - mean_S.square()
         rest = (self.score.weight[0] * self.norm.bias).sum() + self.score.bias[0]
         score_S: Tensor = (product_S - mean_S * gain_H.sum()) * torch.rsqrt(
             variance_S.clamp(min=0) + self.norm.eps
