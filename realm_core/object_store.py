@@ -95,6 +95,13 @@ def get_folder(folder: Path, activity: Activity | None = None) -> Path:
     return folder
 
 
+def checksums(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file that the store has of a folder, by its path there; none without a store."""
+    stored = _stored(folder)
+    record = None if stored is None else stored.done()
+    return {} if record is None else dict(record["files"])
+
+
 def put_file(path: Path, about: Mapping[str, Any]) -> None:
     """Put one file of an unpublished folder into the store, unless it is there. about: what it belongs to."""
     if (stored := _stored(path)) is not None:

@@ -235,6 +235,10 @@ class Client(Operators):
         """Remove a document. if_match: as for `change_document`."""
         self._do(edit("DELETE", document_id, None, idempotency_key, if_match))
 
+    def remove_documents(self, document_ids: Sequence[str], *, idempotency_key: str | None = None) -> None:
+        """Remove documents by one edit, all or none. InvalidRequest names the places of those that are not there."""
+        self._do(edit("POST", "bulk", {"ids": list(document_ids)}, idempotency_key, action="/remove"))
+
     def restore_document(
         self,
         document_id: str,

@@ -260,11 +260,17 @@ def remove_snapshot(folder: Path) -> None:
         remove_folder(derived)
 
 
+def checksums(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file of a snapshot by its name, as the manifest has it; `RealmError` if it has none."""
+    files = _read_manifest(folder).get("files")
+    if not isinstance(files, dict) or not files:
+        raise RealmError(f"{folder / tables.MANIFEST_FILE} contains no checksums.")
+    return files
+
+
 def verify_files(folder: Path) -> int:
     """Check every file of a snapshot against its checksum in the manifest; returns the number of files."""
-    expected_of = _read_manifest(folder).get("files")
-    if not isinstance(expected_of, dict) or not expected_of:
-        raise RealmError(f"{folder / tables.MANIFEST_FILE} contains no checksums.")
+    expected_of = checksums(folder)
     for name, expected in expected_of.items():
         try:
             path = folder / plain_name(name)

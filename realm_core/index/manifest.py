@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -58,9 +59,21 @@ def verify(folder: Path) -> int:
 
     `RealmError` names the first one that is missing or damaged.
     """
-    manifest = read_manifest(folder)
+    with _listing(folder):
+        return len([verified_file(folder, file) for file in _files(read_manifest(folder))])
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file of a generation by its name, as the manifest has it; `RealmError` if it has none."""
+    with _listing(folder):
+        return {file["file"]: file["sha256"] for file in _files(read_manifest(folder))}
+
+
+@contextmanager
+def _listing(folder: Path) -> Iterator[None]:
+    """`RealmError` where the manifest does not list its files as it should."""
     try:
-        return len([verified_file(folder, file) for file in _files(manifest)])
+        yield
     except (KeyError, TypeError, ValueError, AttributeError):
         raise RealmError(f"{folder / MANIFEST_FILE} does not list its files.") from None
 

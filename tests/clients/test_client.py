@@ -235,7 +235,11 @@ def test_documents(admin: Client, asker: Client) -> None:
     assert admin.restore_document("trips/turku", idempotency_key="back", if_match=changed.version).changes == 0
     with pytest.raises(Conflict, match="is not removed"):
         admin.restore_document("trips/turku")
-    admin.remove_document("trips/turku")
+    with pytest.raises(InvalidRequest) as refused:
+        admin.remove_documents(["trips/turku", "trips/nowhere"])
+    assert [one.field for one in refused.value.errors] == ["ids[1]"]
+    admin.remove_documents(["trips/turku", file.id])
+    assert {admin.document(one).status for one in ("trips/turku", file.id)} == {"removed"}
     receipt = admin.purge_documents(["trips/turku", *(one.id for one in (file, *both))])
     assert receipt.answers >= 1 and receipt.remaining == () and admin.purge(receipt.id) == receipt
     purged = admin.answer(answer.id)

@@ -42,6 +42,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "add_document": (NewDocument("A text.", title="A title"),),
     "add_documents": ([NewDocument("A text.", title="A title")],),
     "put_documents": ([NewDocument("A text.", title="A title", id="d-1")],),
+    "remove_documents": (["d-1", "d-2"],),
     "change_document": ("d-1", NewDocument("A text.", title="A title")),
     "preview_change": ("d-1", NewDocument("A text.", title="A title")),
     "describe_document": ("d-1", NewDocument(licence="CC0", tags=("a",))),

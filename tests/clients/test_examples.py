@@ -54,9 +54,9 @@ def test_commands(running: Running, tmp_path: Path) -> None:
     deployments, jobs, waiting = map(json.loads, operated)  # nothing was accepted yet, so nothing is downloaded
     assert deployments["results"][0]["is_active"] and jobs["results"] == []
     assert all(one["review"] == "waiting" and one["teaches"] for one in waiting["results"])
-    text, file, bulk, again, put = map(json.loads, edited[0])
+    text, file, bulk, again, put, removed = map(json.loads, edited[0])
     assert [one["changes"] for one in (text, file, bulk)] == [1, 1, 2]
-    assert again["documents"] == bulk["documents"] and again["changes"] == put["changes"] == 0
+    assert again["documents"] == bulk["documents"] and again["changes"] == put["changes"] == 0 and removed == 204
     made, opened, weighed, board, gone = map(json.loads, edited[2])
     assert (made["groups"], opened["groups"]) == ([], ["curators"])
     assert (made["weight"], weighed["weight"], gone) == (1.0, 1.5, 204)

@@ -165,6 +165,7 @@ def test_edits_that_are_sent_again_have_the_same_key(slept: list[float]) -> None
         lambda realm: realm.change_document("a", NewDocument("A text.", title="A")),
         lambda realm: realm.describe_document("a", about),
         lambda realm: realm.remove_document("a"),
+        lambda realm: realm.remove_documents(["a", "b"]),
         lambda realm: realm.restore_document("a"),
     ):
         handler, seen = in_turn(httpx.ReadTimeout(""), busy(404, None))

@@ -201,6 +201,7 @@ API = {
     "api-collections": Address("read documents", GET, 503),
     "api-collection": Address("operate", GET, 404, ("a collection",)),
     "api-documents-bulk": Address("edit", POST, 400, body={}),
+    "api-documents-bulk-remove": Address("edit", POST, 400, body={}),
     "api-document": Address("read documents", GET, 503, ("a document",)),
     "api-document-touched": Address("edit", GET, 503, ("a document",)),
     "api-document-restore": Address("edit", POST, 503, ("a document",), body={}),

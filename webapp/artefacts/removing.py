@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors
+from webapp.artefacts import receipts
 from webapp.artefacts.retention import files_in, take_away
 from webapp.artefacts.uses import Removable, paths_of, uses
 from webapp.models import AuditEntry, CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet
@@ -62,6 +63,7 @@ def remove(record: Removable, *, by: User | str | None) -> int:
             paths, size = paths_of(held), size_bytes(held)
             action = f"{WORDS[type(held)].replace(' ', '-')}.remove"
             AuditEntry.record(action, held, by=by, bytes=size, **{WORDS[type(held)].replace(" ", "_"): held.pk})
+            receipts.add_removed(*paths)
             _mark(held)
         if isinstance(held, QuestionSet):
             for path in paths:

@@ -36,6 +36,7 @@ from realm_core.files import disk_errors, remove_folder
 from realm_core.index.choice import MilvusServer
 from realm_core.index.milvus import drop
 from realm_core.object_store import forget, is_shared
+from webapp.artefacts import receipts
 from webapp.artefacts.uses import paths_of, recent_deployments, uses_of_corpus
 from webapp.models import (
     AskedAnswer,
@@ -350,6 +351,7 @@ def _claim(removal: Removal, rule: RetentionRule, now: datetime, by: User | str 
             if not _ended_jobs(rule, now).filter(pk=record.pk).exists():
                 return False
             _hide(*removal.folders)  # while it cannot be resumed
+        receipts.add_removed(*removal.folders)
         AuditEntry.record("retention.remove", str(removal), by=by, bytes=removal.size_bytes)
     return True
 

@@ -29,6 +29,7 @@ from webapp.documents.inputs import LONGEST_TITLE, DocumentInput, checked
 from webapp.documents.listing import DocumentQuery, Position, PositionLost, following
 from webapp.documents.serializers import (
     AboutSerializer,
+    BulkRemovalSerializer,
     BulkSerializer,
     ChangedDocumentSerializer,
     ChangedUploadSerializer,
@@ -48,7 +49,7 @@ from webapp.documents.serializers import (
     metadata_input,
     tried_input,
 )
-from webapp.documents.viewing import described, show
+from webapp.documents.viewing import DocumentMissing, described, show
 from webapp.ledger.anew import LIMIT_S, MOST_ANEW
 from webapp.ledger.api import TOUCHED_LIST, TouchedSerializer, touched_page
 from webapp.ledger.examples import TOUCHED
@@ -215,12 +216,36 @@ class BulkView(_DocumentsView):
         examples=[sent("Documents", {"documents": [examples.KNOWN, examples.NEW]}), given("Edit", examples.EDIT)],
     )
     def put(self, request: Request, body: dict[str, Any]) -> Response:
-        if "If-Match" in request.headers:
-            says = "A version is of one document: PUT each that must have one to its own address, with its If-Match."
-            raise InvalidRequest(FieldError("If-Match", says))
+        _without_version(request, "PUT")
         many = _listed(body)
         edit = {"put": [_fingerprint("put", one) for one in many]}
         return self.edited(request, edit, lambda kept: documents.add_or_change(many, by=self.operator, kept=kept), 200)
+
+
+class BulkRemovalView(_DocumentsView):
+    @operation(
+        "remove_documents",
+        "Remove many documents",
+        "In one edit, all or none: they are no longer searched, and kept answers do not change. An id of which there "
+        "is no document, or one that is removed already, refuses all (400): `errors` names their places (`ids[3]`). "
+        "`If-Match` is refused (400), since a version is of one document: `DELETE` that at its own address.",
+        takes={JSON: BulkRemovalSerializer},
+        parameters=[_KEY],
+        gives=None,
+        problems=[409, 422, 429, 507],
+        examples=[sent("Documents", examples.REMOVED)],
+    )
+    def post(self, request: Request, body: dict[str, Any]) -> Response:
+        _without_version(request, "DELETE")
+        ids: list[str] = body["ids"]
+        try:
+            return self.edited(
+                request, {"remove": ids}, lambda kept: documents.remove(ids, by=self.operator, kept=kept), 204
+            )
+        except DocumentMissing as error:
+            places = {one: place for place, one in enumerate(ids)}
+            missing = (FieldError(f"ids[{places[one]}]", str(DocumentMissing(one))) for one in error.document_ids)
+            raise InvalidRequest(*missing) from None
 
 
 class DocumentView(_DocumentsView):
@@ -357,6 +382,13 @@ class TouchedView(EditorView):
         anew = preview.asked_anew(partial(limits.count_questions, request))
         summary = preview.touched.worked_out().summary
         return Response(PreviewSerializer({"preview": preview, "summary": summary, "anew": anew}).data)
+
+
+def _without_version(request: Request, method: str) -> None:
+    """Refuse `If-Match` for many documents. method: by which it is sent for one."""
+    if "If-Match" in request.headers:
+        says = f"A version is of one document: {method} each that must have one at its own address, with its If-Match."
+        raise InvalidRequest(FieldError("If-Match", says))
 
 
 def _listed(body: dict[str, Any]) -> list[DocumentInput]:

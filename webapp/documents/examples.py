@@ -69,6 +69,8 @@ EDIT: Final[dict[str, Any]] = {
     "timings_ms": {"read": 110.2, "publish": 55.7, "commit": 9.1, "open": 6.3},
 }
 
+REMOVED: Final[dict[str, Any]] = {"ids": [KNOWN["id"], LISTED["id"]]}
+
 RESTORED: Final = EDIT | {"timings_ms": {"publish": 1.6, "commit": 9.1, "open": 6.3}}
 
 _OUTCOMES: Final = TOUCHED["summary"]["outcomes"]

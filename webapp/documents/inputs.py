@@ -39,7 +39,7 @@ LONGEST_URL: Final = 2048
 _PDF: Final = "pdf"
 # In REST an id is the end of a path (`documents/urls.py`); with these it would be the path of another resource.
 _NO_ENDS: Final = ("/touched", "/restore")
-_NO_ID: Final = "bulk"
+_NO_IDS: Final = frozenset({"bulk", "bulk/remove"})
 _NO_STEPS: Final = frozenset({".", ".."})
 _NO_CATEGORIES: Final = frozenset({"Cc", "Zl", "Zp"})  # control characters and line breaks
 _OWN: Final = ("url", "language", "collection")  # kept from the document where a change does not give them
@@ -363,7 +363,7 @@ def _wrong_id(document_id: str) -> str:
         return f"The id {document_id!r} must not contain a control character or a line break."
     if end := next((end for end in _NO_ENDS if document_id.endswith(end)), ""):
         return f"The id {document_id!r} must not end with {end!r}."
-    if document_id == _NO_ID or not _NO_STEPS.isdisjoint(document_id.split("/")):
+    if document_id in _NO_IDS or not _NO_STEPS.isdisjoint(document_id.split("/")):
         return f"No document may have the id {document_id!r}: its address would be that of another resource."
     return ""
 

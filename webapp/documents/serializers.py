@@ -157,6 +157,27 @@ class BulkSerializer(StrictSerializer):
     documents = NewDocumentSerializer(many=True, help_text=f"1 to {MOST_DOCUMENTS:,}.")
 
 
+class BulkRemovalSerializer(StrictSerializer):
+    """Documents to remove in one edit, all or none."""
+
+    ids = serializers.ListField(
+        child=StrictCharField(max_length=LONGEST_ID, trim_whitespace=False),
+        min_length=1,
+        max_length=MOST_DOCUMENTS,
+        help_text=f"Their ids: 1 to {MOST_DOCUMENTS:,}, each once.",
+    )
+
+    def validate_ids(self, ids: list[str]) -> list[str]:
+        """Each once; the error names the places of those that are repeated."""
+        first = {one: place for place, one in reversed([*enumerate(ids)])}
+        repeated: dict[Any, str] = {
+            place: f"It is ids[{first[one]}], too." for place, one in enumerate(ids) if first[one] != place
+        }
+        if repeated:
+            raise serializers.ValidationError(repeated)
+        return ids
+
+
 class FilesSerializer(AboutSerializer):
     """Files to add in one edit, all or none, and what is said of every document in them."""
 

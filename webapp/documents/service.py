@@ -110,15 +110,16 @@ def remove(
 ) -> Edited:
     """Remove documents, all or none.
 
-    Raises DocumentMissing, ChangedMeanwhile, EditConflict; EngineUnavailable if nothing is deployed.
+    Raises DocumentMissing with all that are not there, ChangedMeanwhile, EditConflict; EngineUnavailable if nothing
+    is deployed.
     """
     ids = tuple(dict.fromkeys(document_ids))
 
     def look(view: CorpusView) -> tuple[()]:
         there = view.with_ids(ids)
+        if missing := [one for one in ids if one not in there]:
+            raise DocumentMissing(*missing)
         for document_id in ids:
-            if document_id not in there:
-                raise DocumentMissing(document_id)
             require(view.document(there[document_id]), versions)
         return ()
 

@@ -23,6 +23,9 @@ console = [
 rest = [
     path("documents", _uploads(api.DocumentsView.as_view()), name="api-documents"),
     path("documents/bulk", _uploads(api.BulkView.as_view()), name="api-documents-bulk"),
+    # A DELETE of the address above would need a body: OpenAPI 3.0 has clients ignore it, and what is between them and
+    # this server may drop or refuse it (RFC 9110, section 9.3.5).
+    path("documents/bulk/remove", api.BulkRemovalView.as_view(), name="api-documents-bulk-remove"),
     # Before the document itself, whose id may have any characters.
     path("documents/<any_text:document_id>/touched", _uploads(api.TouchedView.as_view()), name="api-document-touched"),
     path("documents/<any_text:document_id>/restore", api.RestoreView.as_view(), name="api-document-restore"),

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 
 class DocumentMissing(Missing):
-    """The corpus has no such document."""
+    """The corpus has no such documents."""
 
-    def __init__(self, document_id: str) -> None:
-        super().__init__(f"The corpus has no document {document_id!r}.")
+    def __init__(self, *document_ids: str) -> None:
+        super().__init__(f"The corpus has no document {' or '.join(map(repr, document_ids))}.")
+        self.document_ids = document_ids
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,10 @@ class CorpusChange(models.Model):
 
 
 class Purge(models.Model):
-    """The receipt of a purge: what was removed, and what still holds the documents. Rows are never changed."""
+    """The receipt of a purge: what was removed, and what still holds the documents.
+
+    Rows do not change, but for `files`: those of a folder in `remaining` are added when it is removed.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     index = models.ForeignKey("webapp.IndexGeneration", on_delete=models.PROTECT, related_name="purges")

@@ -103,7 +103,9 @@ class PurgeSerializer(serializers.ModelSerializer[Purge]):
         child=serializers.UUIDField(),
         help_text="Ids of these answers, which may have been removed since; [] where the receipt does not say them.",
     )
-    files = PurgedFileSerializer(many=True)
+    files = PurgedFileSerializer(
+        many=True, help_text="Those of a folder in `remaining` are added when that is removed."
+    )
     remaining = serializers.ListField(
         child=serializers.CharField(),
         help_text="Folders that still hold documents: those of the corpus that they came with. Nothing is answered "

@@ -88,7 +88,7 @@ def test_a_bulk_put_takes_no_if_match(deployed: Deployment, program: TokenClient
             headers={"If-Match": tags},
         )
         [error] = problem(done, 400)["errors"]
-        assert error["field"] == "If-Match" and "to its own address" in error["detail"]
+        assert error["field"] == "If-Match" and "at its own address" in error["detail"]
     problem(program.get("/api/v1/documents/turku"), 404)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,23 @@ import webapp.management.commands.setup_data as setup
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tables import derived_folders
 from realm_core.corpus.tokens import open_tokens
+from realm_core.errors import RealmError
+from realm_core.files import sha256_of_file
 from realm_core.index.postings import keep_postings
+from realm_core.object_store import put_folder
 from realm_core.runs.activity import Activity
 from tests.tiny import ARTICLES
 from tests.web.asked import ask
 from tests.web.conftest import Person
 from tests.web.documents import folds
 from tests.web.documents.conftest import copied, titles
-from webapp.artefacts import removing
+from webapp.artefacts import removing, retention
 from webapp.artefacts.uses import uses
 from webapp.documents import folding
-from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, Job
+from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, Job, Purge
 from webapp.purges import service as purging
 from webapp.purges.remaining import RemovalStage, held_folders
-from webapp.storage.places import resolve
+from webapp.storage.places import portable, resolve
 
 pytestmark = pytest.mark.postgresql_first
 # Words of the purged article that no other has; texts are stored as they are.
@@ -49,6 +53,19 @@ def stages(purge: Any) -> list[str]:
     return [one.stage for one in held_folders(purge)]
 
 
+def hashes(*records: IndexGeneration | CorpusSnapshot) -> dict[str, str]:
+    """The SHA-256 of each file of the records' folders, by its path in the data folder."""
+    files = [path for one in records for path in resolve(one.path).rglob("*") if path.is_file()]
+    return {portable(path): sha256_of_file(path) for path in files}
+
+
+def named(purge: Purge) -> dict[str, str]:
+    """The same of the files that a receipt says are no more."""
+    purge.refresh_from_db()
+    assert len({one["path"] for one in purge.files}) == len(purge.files)
+    return {one["path"]: one["sha256"] for one in purge.files}
+
+
 def test_no_file_has_it_in_the_end(answering: Deployment, staff: Person, client: Any, tmp_path: Path) -> None:
     """Every step as an admin takes it: the receipt's page offers the next one."""
     client.force_login(staff.user)
@@ -66,20 +83,70 @@ def test_no_file_has_it_in_the_end(answering: Deployment, staff: Person, client:
     assert {one["index"] or one["corpus"] for one in client.get(address).json()["holding"]} == {index.pk, corpus.pk}
     assert uses(index) and uses(corpus)
 
+    held = hashes(index, corpus)
+    assert purge.files == [] and len(held) > 4
     folds.fold()
     index.refresh_from_db()
     page = client.get(receipt).content.decode()
     assert "Fold without it" not in page and f"/manage/indexes/{index.pk}/remove/" in page
     assert sorted(stages(purge)) == [RemovalStage.REMOVABLE, RemovalStage.USED] and "remove that first" in page
     client.post(f"/manage/indexes/{index.pk}/remove/")
+    assert named(purge) == {path: one for path, one in held.items() if path.startswith(f"{index.path}/")}
     assert f"/manage/corpora/{corpus.pk}/remove/" in client.get(receipt).content.decode()
     client.post(f"/manage/corpora/{corpus.pk}/remove/")
 
     assert stages(purge) == [RemovalStage.REMOVED, RemovalStage.REMOVED] and holding(tmp_path) == []
     assert not derived_folders(resolve(corpus.path))
-    assert "No file of this corpus." in client.get(receipt).content.decode()
+    page = client.get(receipt).content.decode()
+    assert "No file of this corpus." in page and f"{corpus.path}/articles.arrow" in page
+    assert named(purge) == held
+    told = client.get(address).json()["files"]
+    assert {one["path"]: one["sha256"] for one in told} == held and not any(one["successor"] for one in told)
     assert {one["stage"] for one in client.get(address).json()["holding"]} == {"removed"}
     assert titles() == set(ARTICLES) - {"Nile"}
+
+
+def test_a_receipt_names_the_files_that_the_rule_removes(
+    answering: Deployment, another_index: IndexGeneration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    purge = purging.purge(["Nile"], by=None)
+    purge.remaining = [*{*purge.remaining, another_index.path}]
+    purge.save()
+    held = hashes(another_index)
+    removal = retention.Removal(another_index, (resolve(another_index.path),), 0)
+    monkeypatch.setattr(retention, "removable", lambda *_: [removal])
+    with monkeypatch.context() as context:
+        context.setattr(retention, "_hide", refuse)  # the removal is interrupted, and done again
+        assert retention.remove(by=None) == []
+    assert retention.remove(by=None) == [removal]
+    assert named(purge) == held and not resolve(another_index.path).exists()
+
+
+def refuse(*_: Path) -> None:
+    raise RealmError("The disk takes no changes.")
+
+
+def test_a_receipt_takes_hashes_from_the_store_where_the_files_are_not_here(
+    answering: Deployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    index = answering.index
+    monkeypatch.setenv("REALM_STORE", f"file://{tmp_path / 'store'}")
+    monkeypatch.setenv("REALM_DATA", str(tmp_path))
+    purge = purging.purge(["Nile"], by=None)
+    folds.fold()
+    held = hashes(index)
+    put_folder(resolve(index.path))
+    shutil.rmtree(resolve(index.path))
+    removing.remove(IndexGeneration.objects.get(pk=index.pk), by=None)
+    assert named(purge) == held
+
+
+def test_what_is_damaged_is_removed_without_being_named(answering: Deployment) -> None:
+    purge = purging.purge(["Nile"], by=None)
+    folds.fold()
+    (resolve(answering.index.path) / "manifest.json").write_text("{}")
+    removing.remove(IndexGeneration.objects.get(pk=answering.index_id), by=None)
+    assert named(purge) == {} and not resolve(answering.index.path).exists()
 
 
 def test_while_it_is_folded_the_receipt_leads_to_the_job(answering: Deployment, staff: Person, client: Any) -> None:
