@@ -19,7 +19,7 @@ from realm_core.arrays import Rows
 from realm_core.errors import EngineUnavailable
 from realm_core.index.allowed_rows import AllowedRows
 from realm_core.index.approximate import open_approximate
-from realm_core.index.choice import MilvusServer, WantedSearch
+from realm_core.index.choice import MilvusServer, WantedSearch, machine_memory_bytes
 from realm_core.index.generation import Generation
 from realm_core.index.manifest import read_manifest
 from realm_core.index.milvus import MOST_FOUND, MilvusVectors
@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 _CANDIDATES, _LEAST_CANDIDATES = 4, 100  # rows that are scored exactly for each wanted row, and at least
 _RESERVE = 4  # how many times more rows are asked for than needed where the expression would name too many
 _GPU_SHARE = 0.5  # of its free memory, for vectors; the models and the reading take some, too
+_MEMORY_SHARE = 0.5
 _LOG_EVERY_S = 10.0
 
 
@@ -63,10 +64,11 @@ def open_base(folder: Path, device: torch.device, wanted: WantedSearch = "auto")
 
 
 def _fit_on(device: torch.device, folder: Path) -> bool:
-    """Whether a GPU has room for the vectors of a generation, in float16."""
+    """Whether a GPU has room for the vectors of a generation, in float16, and the memory by which they get there."""
     manifest = read_manifest(folder)
     with suppress(KeyError, TypeError, ValueError):  # damaged, as what opens it next says
-        return int(manifest["rows"]) * int(manifest["dim"]) * 2 <= _GPU_SHARE * free_bytes(device)
+        room = min(_GPU_SHARE * free_bytes(device), _MEMORY_SHARE * machine_memory_bytes())
+        return int(manifest["rows"]) * int(manifest["dim"]) * 2 <= room
     return False
 
 

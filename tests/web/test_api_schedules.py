@@ -133,6 +133,9 @@ def test_it_runs_now(client: Client) -> None:
     )
     assert {**again, "runs": []} == {**begun, "runs": []}
     Job.objects.update(state="succeeded")
+    post(client, f"schedules/{schedule['id']}/run")  # its next step is still to come
+    assert Job.objects.count() == 1
+    Schedule.objects.update(stage=ScheduleStage.REST)
 
     Deployment.objects.update(is_active=False)
     changed(client, schedule["id"], model=None)
@@ -158,7 +161,7 @@ def test_a_job_names_the_schedule_that_started_it(client: Client, django_assert_
     assert client.get(f"/api/v1/jobs/{by_hand}").json()["schedule"] == named
     Job.objects.update(state="succeeded")
 
-    Schedule.objects.update(due_at=timezone.now())
+    Schedule.objects.update(due_at=timezone.now(), stage=ScheduleStage.REST)
     (by_itself,) = scheduling.run_due()
     part = Job.objects.create(kind="index-shard", parent=by_itself)
     own = Job.objects.create(kind="index")

@@ -18,7 +18,7 @@ from realm_core.errors import RealmError
 from webapp.documents import lineage, service
 from webapp.documents.committing import content_hash
 from webapp.documents.inputs import MOST_DOCUMENTS, ReadDocument
-from webapp.models import GONE, CorpusChange, Deployment, Document, DocumentStatus, IndexGeneration
+from webapp.models import GONE, ChangeKind, CorpusChange, Deployment, Document, DocumentStatus, IndexGeneration
 from webapp.serving.living import active, opened
 from webapp.text import counted
 
@@ -34,7 +34,7 @@ class Waiting:
     documents: ids of documents to add or to change in the later corpus, without those that have a twin.
     removed:   ids of documents that were removed, but are still in the later corpus.
     twins:     (id, id of the twin): the twin is a document of the later corpus with the same title and text.
-    strangers: (id, title of another document that has this id in the later corpus): ids are a corpus's own.
+    strangers: (id, title of another document that has this id in the later corpus).
     """
 
     index: IndexGeneration
@@ -86,15 +86,17 @@ def edited_above(earlier: IndexGeneration, later: IndexGeneration) -> int:
 def _edited(earlier: IndexGeneration, later: IndexGeneration) -> list[Document]:
     """The rows above `earlier` of documents whose edit is not above `later`. Purges are left out: they apply to both.
 
-    Of a document edited above both, the row counts if its edit is the later one and left other content.
+    Of a document edited above both, the row counts if its edit is the later one and left other content; of one that was
+    removed and restored, nothing has changed, unless its removal went over to `later` meanwhile.
     """
     every = Document.objects.exclude(status=DocumentStatus.PURGED).annotate(last_change=Max("changes"))
     here = {row.document_id: row for row in every.filter(index=later)}
+    restored = _changed_by(earlier, ChangeKind.RESTORED) - _changed_by(earlier, ChangeKind.ADDED, ChangeKind.CHANGED)
 
     def waits(row: Any) -> bool:
         other: Any = here.get(row.document_id)
         if other is None:
-            return True
+            return row.status == DocumentStatus.REMOVED or row.document_id not in restored
         return (row.last_change or 0) > (other.last_change or 0) and _content_after(row) != _content_after(other)
 
     rows = every.filter(index=earlier)
@@ -102,6 +104,12 @@ def _edited(earlier: IndexGeneration, later: IndexGeneration) -> list[Document]:
         later_changes = CorpusChange.objects.filter(document__index=earlier, after__gt=joined)
         rows = rows.filter(pk__in=later_changes.values("document"))
     return [row for row in rows.order_by("pk") if waits(row)]
+
+
+def _changed_by(index: IndexGeneration, *kinds: ChangeKind) -> set[str]:
+    """The ids of the documents above an index with a change of one of these kinds."""
+    rows = CorpusChange.objects.filter(document__index=index, kind__in=kinds)
+    return set(rows.values_list("document__document_id", flat=True))
 
 
 def _content_after(row: Document) -> tuple[object, ...] | None:
@@ -133,12 +141,15 @@ def _waiting(earlier: IndexGeneration, index: IndexGeneration) -> Waiting:
     is_another = earlier.corpus.name != index.corpus.name
     places = view.with_ids([row.document_id for row in rows])
     edited_here = set(Document.objects.filter(index=index).values_list("document_id", flat=True))
+    # Within one corpus an id is one document's, unless a person gave it to another before that came with the corpus.
+    added = _changed_by(earlier, ChangeKind.ADDED)
     documents: list[Document] = []
     removed: list[str] = []
     strangers: dict[str, str] = {}
     for row in rows:
         here = view.document(places[row.document_id]) if row.document_id in places else None
-        is_stranger = is_another and here is not None and here.id not in edited_here and not _is_same(here, row)
+        may_differ = is_another or row.document_id in added
+        is_stranger = may_differ and here is not None and here.id not in edited_here and not _is_same(here, row)
         if row.status == DocumentStatus.REMOVED:
             removed += [row.document_id] if here is not None and not is_stranger else []
         elif here is not None and is_stranger:
@@ -243,8 +254,10 @@ def _refuse_exposed(found: Waiting, later: IndexGeneration) -> None:
 def _remember_removed(earlier: IndexGeneration, later: IndexGeneration) -> None:
     """Record removals above `later` even of documents that it does not have: a later corpus may have them again."""
     known = set(Document.objects.filter(index=later).values_list("document_id", flat=True))
-    for row in _edited(earlier, later):
-        if row.status == DocumentStatus.REMOVED and row.document_id not in known:
+    rows = [row for row in _edited(earlier, later) if row.status == DocumentStatus.REMOVED]
+    others = opened(later, later.state_now()).with_ids([row.document_id for row in rows])
+    for row in rows:
+        if row.document_id not in known and row.document_id not in others:
             row.pk, row.index, row._state.adding = None, later, True
             row.save()
 

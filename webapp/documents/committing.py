@@ -219,6 +219,11 @@ class Edit:
                 _update(document, old, new, taken.get(document_id), self.person)
             old_blocks = _block_ids(before, was.get(document_id))
             new_blocks = _block_ids(after, now.get(document_id))
+            # A purge may have been committed since the restoration looked; now that `advanced` has the state, none is.
+            if kind == ChangeKind.RESTORED and (
+                document.status != DocumentStatus.REMOVED or GoneBlock.purged(new_blocks)
+            ):
+                raise Overtaken
             document.status, action = _OUTCOMES[kind]
             if kind == ChangeKind.RESTORED:
                 document.status = _status_before(document)

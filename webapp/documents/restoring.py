@@ -158,10 +158,12 @@ class _Restoration(Edit):
                     f"A passage of the document {document_id!r} was purged with another one, so it is not restored."
                 )
             then, now = removals[document_id].readers, there.readers_of(document.collection)
-            if then not in ("", str(Readers()), str(now)) and not self.more_readers:
+            if then not in (str(Readers()), str(now)) and not self.more_readers:
+                # Removals of versions before this was recorded do not say it.
+                could = f"which {then} could read" if then else "and it is not known who could read it"
                 raise MoreReaders(
-                    f"“{document.title}” is of the collection “{document.collection}”, which {then} could read when it "
-                    f"was removed; now {now} would read it: confirm that (more_readers).",
+                    f"“{document.title}” is of the collection “{document.collection}”, {could} when it was removed; "
+                    f"now {now} would read it: confirm that (more_readers).",
                     collection=document.collection,
                 )
             put = ReadDocument(document, BASE_FORMAT, new_collection=self.new_collection)

@@ -11,6 +11,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from webapp.models.audit import AuditEntry
+from webapp.models.job_states import JobState
 
 # The longest times, beyond which a date may have no year.
 MOST_HOURS: Final = 8_784  # a leap year
@@ -138,8 +139,10 @@ class Schedule(models.Model):
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a job of its last run waits or runs."""
-        return self.stage != ScheduleStage.REST and self.last_job is not None and self.last_job.is_active
+        """Whether a job of its last run waits or runs, or has succeeded and the next step is still to come."""
+        job = self.last_job
+        goes_on = job is not None and (job.is_active or job.state == JobState.SUCCEEDED)
+        return self.stage != ScheduleStage.REST and goes_on
 
     @property
     def runs(self) -> list[ScheduleRun]:

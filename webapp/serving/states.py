@@ -80,7 +80,7 @@ def advanced(
         row = state_row(index, before, None)
     current = CorpusState.objects.filter(pk=row.pk, is_current=True)
     if after == before:
-        if not current.exists():
+        if current.select_for_update().first() is None:  # no edit is committed before this one
             raise Overtaken
         return row, row
     if not current.update(is_current=False):

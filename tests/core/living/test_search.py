@@ -114,3 +114,5 @@ def test_a_gpu_with_room_for_the_vectors_searches_all(
     monkeypatch.setattr(living_search, "free_bytes", lambda device: free_bytes)
     assert isinstance(open_base(folder, CPU), exact_search.ExactSearch) is exact
     assert not isinstance(open_base(folder, CPU, "ivf"), exact_search.ExactSearch)
+    monkeypatch.setattr(living_search, "machine_memory_bytes", lambda: free_bytes - exact)  # which they pass through
+    assert not isinstance(open_base(folder, CPU), exact_search.ExactSearch)

@@ -19,17 +19,22 @@ from django.conf import LazySettings
 import realm_core.serving.engine
 import webapp.serving.engine
 import webapp.serving.living
+from realm_core.corpus.ingest import ingest
+from realm_core.corpus.records import RawArticle
 from realm_core.documents import reading
 from realm_core.documents.readers import read_file, read_typed
 from realm_core.documents.records import Limits, ParsedDocument, from_json, to_json
 from realm_core.index.build import build
 from realm_core.runs.activity import Activity
-from tests.tiny import tiny_deployment
+from tests.in_memory_source import InMemorySource
+from tests.tiny import ARTICLES, tiny_deployment
 from tests.web.asked import ask
 from webapp.artefacts.registering import record_corpus, record_index, record_model
 from webapp.deployments.service import NotConfirmed, deploy
 from webapp.models import AskedAnswer, Deployment, IndexGeneration
 from webapp.serving.engine import holder
+
+Snapshots = Callable[..., IndexGeneration]
 
 # Each model once: that is nearly all that loading an engine takes, and no test changes a model.
 _load_model = cache(realm_core.serving.engine._load_model)
@@ -129,3 +134,38 @@ def read_here(arguments: list[str], folder: Path, name: str, limits: Limits) -> 
         else:
             found = read_file(Path(arguments[0]), name, declared, limits, only_one="--only-one" in arguments)
     return from_json(to_json(found).encode())
+
+
+@pytest.fixture
+def snapshots(answering: Deployment, folders: tuple[Path, Path, Path], tmp_path: Path) -> Snapshots:
+    """Indexes of later snapshots of the corpus that answers, or of another one, by their texts."""
+
+    def made(texts: dict[str, str], corpus_name: str = "tiny") -> IndexGeneration:
+        titles = [one for one in texts if not one.startswith("id of ")]
+        at = "https://en.wikipedia.org/wiki/"
+        articles = [RawArticle(texts.get(f"id of {one}", one), one, f"{at}{one}", texts[one]) for one in titles]
+        source = InMemorySource(articles, name=corpus_name)
+        quiet = Activity(quiet=True)
+        corpus = ingest(source, name=corpus_name, output=tmp_path / "corpora", activity=quiet, processes=1)
+        record_corpus(corpus)
+        name = f"later-{IndexGeneration.objects.count()}"
+        return record_index(build(folders[0], corpus, tmp_path / "indexes", quiet, name=name))
+
+    return made
+
+
+@pytest.fixture
+def later(snapshots: Snapshots) -> IndexGeneration:
+    """With another text of the Nile and one article more."""
+    return snapshots({**ARTICLES, "Nile": ARTICLES["Nile"] + " It is long.", "Oslo": "Oslo is in Norway."})
+
+
+@pytest.fixture
+def parts(snapshots: Snapshots) -> Snapshots:
+    """Parts of a Wikipedia, whose articles are numbered as its pages are."""
+
+    def made(*titles: str) -> IndexGeneration:
+        numbers = {f"id of {title}": f"{number}" for number, title in enumerate(titles, 1)}
+        return snapshots({title: ARTICLES[title] for title in titles} | numbers, "wiki")
+
+    return made

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,13 @@ import pytest
 from django.test import Client
 
 import realm_core.living.editing
-from realm_core.corpus.ingest import ingest
-from realm_core.corpus.records import RawArticle
-from realm_core.index.build import build
 from realm_core.object_store import put_folder
-from realm_core.runs.activity import Activity
-from tests.in_memory_source import InMemorySource
 from tests.tiny import ARTICLES
 from tests.web.conftest import Person
 from tests.web.console import ANSWERS, measured, question_set
-from tests.web.documents.conftest import deploy_confirmed, meanwhile, titles
+from tests.web.documents.conftest import Snapshots, deploy_confirmed, meanwhile, titles
+from tests.web.documents.growing import active, advance
 from tests.web.operating import TokenClient, post, problem
-from webapp.artefacts.registering import record_corpus, record_index
 from webapp.collections import service as collections
 from webapp.collections.service import CollectionSettings
 from webapp.deployments import service as deploying
@@ -56,32 +50,6 @@ TURKU = DocumentInput(Text("Turku is a city in Finland."), "turku", "Turku", lic
 MARS = DocumentInput(Text("Mars is red."), "Mars", "Mars")
 BACH = "Johann Sebastian Bach"
 
-Snapshots = Callable[..., IndexGeneration]
-
-
-@pytest.fixture
-def snapshots(answering: Deployment, folders: tuple[Path, Path, Path], tmp_path: Path) -> Snapshots:
-    """Indexes of later snapshots of the corpus that answers, or of another one, by their texts."""
-
-    def made(texts: dict[str, str], corpus_name: str = "tiny") -> IndexGeneration:
-        titles = [one for one in texts if not one.startswith("id of ")]
-        at = "https://en.wikipedia.org/wiki/"
-        articles = [RawArticle(texts.get(f"id of {one}", one), one, f"{at}{one}", texts[one]) for one in titles]
-        source = InMemorySource(articles, name=corpus_name)
-        quiet = Activity(quiet=True)
-        corpus = ingest(source, name=corpus_name, output=tmp_path / "corpora", activity=quiet, processes=1)
-        record_corpus(corpus)
-        name = f"later-{IndexGeneration.objects.count()}"
-        return record_index(build(folders[0], corpus, tmp_path / "indexes", quiet, name=name))
-
-    return made
-
-
-@pytest.fixture
-def later(snapshots: Snapshots) -> IndexGeneration:
-    """With another text of the Nile and one article more."""
-    return snapshots({**ARTICLES, "Nile": ARTICLES["Nile"] + " It is long.", "Oslo": "Oslo is in Norway."})
-
 
 @pytest.fixture
 def edited(answering: Deployment) -> None:
@@ -97,17 +65,6 @@ def move_bach(collection: str) -> None:
     documents.change(BACH, DocumentInput(Text(bach.text), title=bach.title, collection=collection), by=None)
 
 
-def advance(index: IndexGeneration) -> Schedule:
-    """A run that is wanted, and whose index has just been built, takes its next step."""
-    job = Job.objects.create(kind=JobKind.INDEX, state=JobState.SUCCEEDED, parameters={"corpus": index.corpus_id})
-    schedule = scheduling.follow(job, index.corpus.name, deploy=True)
-    Schedule.objects.filter(pk=schedule.pk).update(stage=ScheduleStage.INDEX, corpus=index.corpus)
-    scheduling.advance()
-    holder().refresh(wait=True)
-    schedule.refresh_from_db()
-    return schedule
-
-
 def about_to_measure(later: IndexGeneration, questions: QuestionSet) -> Schedule:
     """A run that deploys an index which measures no worse, and has just built it."""
     return Schedule.objects.create(
@@ -120,12 +77,6 @@ def about_to_measure(later: IndexGeneration, questions: QuestionSet) -> Schedule
         corpus=later.corpus,
         last_job=Job.objects.create(kind=JobKind.INDEX, state=JobState.SUCCEEDED),
     )
-
-
-def active() -> IndexGeneration:
-    deployment = Deployment.active()
-    assert deployment is not None
-    return deployment.index
 
 
 @pytest.mark.postgresql_first
@@ -296,17 +247,6 @@ def test_what_cannot_be_kept_private_is_not_deployed(edited: None, snapshots: Sn
 
 
 # ── Another corpus ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture
-def parts(snapshots: Snapshots) -> Snapshots:
-    """Parts of a Wikipedia, whose articles are numbered as its pages are."""
-
-    def made(*titles: str) -> IndexGeneration:
-        numbers = {f"id of {title}": f"{number}" for number, title in enumerate(titles, 1)}
-        return snapshots({title: ARTICLES[title] for title in titles} | numbers, "wiki")
-
-    return made
 
 
 def test_a_part_of_another_corpus_has_what_was_added_and_changed(

@@ -236,7 +236,7 @@ class TestFolds:
         assert post(program, "documents/turku/restore").status_code == 200
         assert "Turku" in {block["title"] for block in evidence()}
 
-    def test_a_fold_during_which_one_is_restored_begins_again(self, answering: Deployment) -> None:
+    def test_a_fold_during_which_one_is_restored_fails(self, answering: Deployment) -> None:
         documents.add([TURKU], by=None)
         documents.remove([FIRST], by=None)
         job = folding.start(by=None)
@@ -301,6 +301,14 @@ def test_more_readers_than_when_it_was_removed_are_confirmed(
     assert fields == {"more_readers": "yes"}
     assert staff.client.post("/manage/documents/document/restore/?id=vault", fields).status_code == 302
     assert show("vault").status == "current"
+
+
+def test_who_could_read_it_is_not_known_of_earlier_versions(vault: Collection, program: TokenClient) -> None:
+    """Their removals did not record it, and the collection may have been private."""
+    collections.remove("archive", by=None, public=True)
+    CorpusChange.objects.update(readers="")
+    assert "not known who could read it" in problem(post(program, "documents/vault/restore"), 409)["detail"]
+    assert post(program, "documents/vault/restore", {"more_readers": True}).status_code == 200
 
 
 def test_its_collection_is_only_made_again_where_that_is_said(vault: Collection, program: TokenClient) -> None:

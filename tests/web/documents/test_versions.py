@@ -70,6 +70,8 @@ def test_a_current_copy_is_not_sent_again(edit: Edit) -> None:
         response = reader.get(ADDRESS, headers={"If-None-Match": tags})
         assert (response.status_code, response.content, response["ETag"]) == (304, b"", tag), tags
     assert reader.get(ADDRESS, headers={"If-None-Match": '"other"'}).json() == _shown()
+    both = {"If-None-Match": '"other"', "If-Match": '"other"'}  # the latter is for edits
+    assert reader.get(ADDRESS, headers=both).json() == _shown()
     service.add([DocumentInput(Text("Oulu."), "oulu", "Oulu")], by=None)
     assert reader.get(ADDRESS, headers={"If-None-Match": tag}).status_code == 304
     _another("Another text.")
